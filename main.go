@@ -115,7 +115,8 @@ func main() {
 		again <- second
 	}()
 
-	p := &cli.Process{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr, Again: again, Hangups: hangups}
+	p := &cli.Process{Env: os.Environ(), Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr, Again: again,
+		Hangups: hangups}
 	code, killedBy := p.Main(ctx, os.Args[1:])
 	if killedBy != 0 {
 		system.KillSelf(killedBy)

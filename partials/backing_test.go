@@ -34,7 +34,8 @@ func (s *shelf) Load(_ context.Context, pos int64, limit int) ([]Extent, error) 
 		return nil, nil
 	}
 	n := i + 1
-	for size := len(s.kept[i].Data); n < len(s.kept) && s.kept[n].Start == s.kept[n-1].End() && size+len(s.kept[n].Data) <= limit; n++ {
+	for size := len(s.kept[i].Data); n < len(s.kept) && s.kept[n].Start == s.kept[n-1].End() &&
+		size+len(s.kept[n].Data) <= limit; n++ {
 		size += len(s.kept[n].Data)
 	}
 	return s.kept[i:n], nil
@@ -75,7 +76,8 @@ func TestBackedReadersReadAllInOrder(t *testing.T) {
 			}
 			if b, ok := readers[i].Next(1 + rng.IntN(100_000)); ok {
 				if b.Start != int64(got[i].Len()) || b.End != b.Start+int64(len(data(b))) {
-					t.Fatalf("round %d: batch at %d to %d with %d bytes, read %d before", round, b.Start, b.End, len(data(b)), got[i].Len())
+					t.Fatalf("round %d: batch at %d to %d with %d bytes, read %d before", round, b.Start,
+						b.End, len(data(b)), got[i].Len())
 				}
 				got[i].WriteString(data(b))
 			}
@@ -104,7 +106,8 @@ func TestBackedReadersReadAllInOrder(t *testing.T) {
 				}
 			default:
 				line := strings.Repeat("ü", rng.IntN(1+1<<rng.IntN(15))) + "\n"
-				mustAppend(t, l, Chunk{Data: []byte(line), More: true, Whole: len(line) < 1000}, Chunk{Kind: Item, Data: []byte(`{"type":"x"}`)})
+				mustAppend(t, l, Chunk{Data: []byte(line), More: true, Whole: len(line) < 1000},
+					Chunk{Kind: Item, Data: []byte(`{"type":"x"}`)})
 				want.WriteString(line + `{"type":"x"}`)
 			}
 		}
@@ -221,7 +224,8 @@ func TestUnsavedIsWhatIsRead(t *testing.T) {
 		for range 1 + rng.IntN(100) {
 			var write []Chunk
 			for more := rng.IntN(3); more >= 0; more-- {
-				c := Chunk{Kind: Kind(rng.IntN(2)), Stream: Stream(rng.IntN(2)), More: more > 0, Whole: rng.IntN(2) == 0}
+				c := Chunk{Kind: Kind(rng.IntN(2)), Stream: Stream(rng.IntN(2)), More: more > 0,
+					Whole: rng.IntN(2) == 0}
 				c.Data = bytes.Repeat([]byte("ü"), 1+rng.IntN(1<<rng.IntN(12)))
 				write = append(write, c)
 			}
@@ -253,7 +257,8 @@ func TestUnsavedIsWhatIsRead(t *testing.T) {
 			}
 			l.MarkSaved()
 			if l.saved.pos != l.end || l.saved.cost != r.cost {
-				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.saved.pos, l.end, l.saved.cost, r.cost)
+				t.Fatalf("round %d: %d bytes of %d are kept, at a cost of %d, want %d", round, l.saved.pos,
+					l.end, l.saved.cost, r.cost)
 			}
 		}
 		if !slices.Equal(kept, read) || !bytes.Equal(keptData, readData) {
@@ -289,7 +294,8 @@ func TestFailedBackingEndsTheLog(t *testing.T) {
 	mustAppend(t, l, chunkOf("x"))
 	l.Fail(full)
 	l.Fail(errors.New("again"))
-	if err := l.Append(t.Context(), chunkOf("y")); !errors.Is(err, full) || !errors.Is(err, ErrLost) || !errors.Is(lost, full) {
+	if err := l.Append(t.Context(), chunkOf("y")); !errors.Is(err, full) || !errors.Is(err, ErrLost) ||
+		!errors.Is(lost, full) {
 		t.Errorf("append: %v, told: %v", err, lost)
 	}
 	if b, _ := readAt(t, l, 0, 10); data(b) != "x" {
@@ -341,7 +347,8 @@ func TestGapIsMarked(t *testing.T) {
 			}
 			r.Close()
 		}
-		if page := after(t, segments, 0, 10_000); page.Count != 3 || !page.Complete || !strings.Contains(string(page.Content), "100 bytes") {
+		if page := after(t, segments, 0, 10_000); page.Count != 3 || !page.Complete ||
+			!strings.Contains(string(page.Content), "100 bytes") {
 			t.Errorf("segments: %s", page.Content)
 		}
 	}
@@ -385,10 +392,13 @@ func readWithoutLock(t *testing.T, sent bool) {
 	}
 	after(t, s.segments, 0, 1) // as a resume
 	whole := after(t, s.segments, 0, 1<<30)
-	if page := after(t, s.segments, 10, 5000); sent && page.Count < 2 || !strings.Contains(string(whole.Content), string(bytes.Trim(page.Content, "[]"))) {
+	if page := after(t, s.segments, 10, 5000); sent && page.Count < 2 ||
+		!strings.Contains(string(whole.Content), string(bytes.Trim(page.Content, "[]"))) {
 		t.Errorf("a page in the middle: %s", page.Content)
 	}
-	if merged, cut, err := s.segments.Merged(1 << 30); err != nil || cut || sent && whole.Count != 2*backedRetain/1000 || len(whole.Content) < 2*backedRetain || len(merged) < 2*backedRetain {
+	if merged, cut, err := s.segments.Merged(1 << 30); err != nil || cut ||
+		sent && whole.Count != 2*backedRetain/1000 || len(whole.Content) < 2*backedRetain ||
+		len(merged) < 2*backedRetain {
 		t.Errorf("%d segments, %d bytes merged", whole.Count, len(merged))
 	}
 	if s.loads == 0 {
@@ -478,7 +488,8 @@ func TestFollowedLogHasATail(t *testing.T) {
 		t.Helper()
 		end, tail := l.Size(), []Extent(nil)
 		for _, text := range texts {
-			tail = append(tail, Extent{Start: end, Marks: binary.AppendUvarint(nil, uint64(len(text))<<4), Data: []byte(text)})
+			tail = append(tail, Extent{Start: end, Marks: binary.AppendUvarint(nil, uint64(len(text))<<4),
+				Data: []byte(text)})
 			end += int64(len(text))
 		}
 		s.kept = append(s.kept, tail...)
@@ -567,11 +578,13 @@ func TestSegmentsThatCannotBeReadAreAnError(t *testing.T) {
 		if merged, _, err := segments.Merged(100); !errors.Is(err, broken) {
 			t.Errorf("numbered %v: merged %s, error %v", numbered, merged, err)
 		}
-		if first, complete := segments.First([]byte(`{}`), []byte(`{}`), 100); complete || strings.Contains(string(first), "kept") {
+		if first, complete := segments.First([]byte(`{}`), []byte(`{}`), 100); complete ||
+			strings.Contains(string(first), "kept") {
 			t.Errorf("numbered %v: the first response is %s", numbered, first)
 		}
 		s.err = nil
-		if page := after(t, segments, 0, 100); !page.Complete || !strings.Contains(string(page.Content), `"data"`) {
+		if page := after(t, segments, 0, 100); !page.Complete ||
+			!strings.Contains(string(page.Content), `"data"`) {
 			t.Errorf("numbered %v: then the page is %s", numbered, page.Content)
 		}
 	}
@@ -600,7 +613,8 @@ func TestPageLoadsEachPieceOnce(t *testing.T) {
 	l.Back(s)
 	const items, size = 20_000, len(`{"type":"text","text":"x"}`)
 	for range items {
-		if err := l.Append(t.Context(), Chunk{Kind: Item, Data: []byte(`{"type":"text","text":"x"}`)}); err != nil {
+		if err := l.Append(t.Context(),
+			Chunk{Kind: Item, Data: []byte(`{"type":"text","text":"x"}`)}); err != nil {
 			t.Fatal(err)
 		}
 		s.keep(l)
@@ -613,7 +627,8 @@ func TestPageLoadsEachPieceOnce(t *testing.T) {
 		s.loads = 0
 		page, err := segments.After(0, 1<<20)
 		if err != nil || page.Count < items*3/4 || s.loads > 2*most {
-			t.Errorf("a page of %d segments took %d loads, want %d at most: %v", page.Count, s.loads, 2*most, err)
+			t.Errorf("a page of %d segments took %d loads, want %d at most: %v", page.Count, s.loads,
+				2*most, err)
 		}
 		s.loads = 0
 		merged, cut, err := segments.Merged(1 << 18)

@@ -46,7 +46,8 @@ func NewBatch(start int64, chunks ...Chunk) Batch {
 	b := Batch{Start: start, End: start}
 	for _, c := range chunks {
 		b.data = append(b.data, c.Data...)
-		b.records = append(b.records, record{end: uint32(len(b.data)), kind: c.Kind, stream: c.Stream, more: c.More, whole: c.Whole})
+		b.records = append(b.records, record{end: uint32(len(b.data)), kind: c.Kind, stream: c.Stream,
+			more: c.More, whole: c.Whole})
 		b.End += int64(len(c.Data))
 	}
 	return b
@@ -73,7 +74,8 @@ func (b Batch) Chunks() []Chunk {
 	chunks := make([]Chunk, 0, len(b.records))
 	at := b.begin
 	for _, r := range b.records {
-		chunks = append(chunks, Chunk{Kind: r.kind, Stream: r.stream, Data: b.data[at:r.end:r.end], More: r.more, Whole: r.whole})
+		chunks = append(chunks, Chunk{Kind: r.kind, Stream: r.stream, Data: b.data[at:r.end:r.end],
+			More: r.more, Whole: r.whole})
 		at = int(r.end)
 	}
 	return chunks
@@ -226,7 +228,8 @@ func (f *filling) fit(records []record, at int) int {
 			weight += 5 * n // each byte may be \u0000
 		}
 		long := r.tooLong(n, f.limit)
-		if f.chunks > 0 && (f.weight+weight > mcp.MaxContent || (f.whole > 0 || long) && f.size+size > f.limit) {
+		if f.chunks > 0 && (f.weight+weight > mcp.MaxContent ||
+			(f.whole > 0 || long) && f.size+size > f.limit) {
 			f.full = true
 			return i
 		}

@@ -43,7 +43,8 @@ func FuzzBatches(f *testing.F) {
 				break
 			}
 			if b.Start != pos || b.End != pos+int64(len(b.bytes())) || b.End == pos {
-				t.Fatalf("a batch from %d to %d of %d bytes comes after %d", b.Start, b.End, len(b.bytes()), pos)
+				t.Fatalf("a batch from %d to %d of %d bytes comes after %d", b.Start, b.End,
+					len(b.bytes()), pos)
 			}
 			pos = b.End
 			got = append(got, b.bytes()...)
@@ -51,7 +52,8 @@ func FuzzBatches(f *testing.F) {
 			again.add(rest.cut(b.Start + rng.Int64N(b.End-b.Start+1)))
 			again.add(rest)
 			if !bytes.Equal(again.bytes(), b.bytes()) || again.End != b.End || rest.End != b.End {
-				t.Fatalf("a batch from %d to %d is cut and put together to one from %d to %d", b.Start, b.End, again.Start, again.End)
+				t.Fatalf("a batch from %d to %d is cut and put together to one from %d to %d", b.Start, b.End,
+					again.Start, again.End)
 			}
 		}
 		if !bytes.Equal(got, want) {

@@ -97,7 +97,8 @@ func (h *inMemory) next(b *block, n int) *block {
 	size, records := firstBlock, 0
 	if b != nil {
 		size = min(2*cap(b.data), maxBlock)
-		records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1 // if chunks stay as long as they are
+		// if chunks stay as long as they are.
+		records = int(int64(len(b.records))*int64(size)/int64(cap(b.data))) + 1
 	}
 	b = &block{start: h.end, data: make([]byte, 0, max(size, n)), records: make([]record, 0, records)}
 	h.blocks = append(h.blocks, b)
@@ -170,7 +171,8 @@ func cutText(data []byte, limit int) int {
 	}
 	cut := limit
 	// Colours stay in one piece: the text after one that was cut would begin with its end.
-	if at := bytes.LastIndex(data[:cut], []byte(text.LogColor)); at > 0 && len(text.WithoutColors(data[at:cut])) == 0 {
+	if at := bytes.LastIndex(data[:cut], []byte(text.LogColor)); at > 0 &&
+		len(text.WithoutColors(data[at:cut])) == 0 {
 		return at
 	}
 	for cut > 0 && !utf8.RuneStart(data[cut]) {

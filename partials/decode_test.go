@@ -18,7 +18,8 @@ func DecodeSEP2679(line []byte) (mcp.TaskPartial, error) {
 		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: %w", err)
 	}
 	if m.Params.Seq < 0 || len(m.Params.Content) == 0 {
-		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq, len(m.Params.Content))
+		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: seq %d with %d content items", m.Params.Seq,
+			len(m.Params.Content))
 	}
 	if m.Method != "notifications/tasks/partial" {
 		return mcp.TaskPartial{}, fmt.Errorf("reading a partial: method is %q", m.Method)
@@ -57,7 +58,8 @@ func DecodeSEP1905(line []byte) (StreamingResult, error) {
 			SeqNr int64 `json:"seqNr"`
 		}
 		if err := json.Unmarshal(item, &n); err != nil || n.SeqNr < 1 {
-			return StreamingResult{}, fmt.Errorf("reading a streaming response: seqNr %d must be 1 or more", n.SeqNr)
+			return StreamingResult{}, fmt.Errorf("reading a streaming response: seqNr %d must be 1 or more",
+				n.SeqNr)
 		}
 		r.Segments = append(r.Segments, Segment{SeqNr: n.SeqNr, Item: item})
 	}
@@ -93,7 +95,8 @@ func DecodePR383(line []byte) (PartialResult, error) {
 	if p == nil {
 		return PartialResult{}, fmt.Errorf("reading a partial result: there is none")
 	}
-	return PartialResult{Progress: m.Params.Progress, Content: p.Chunk.Content, Append: p.Append, Last: p.Last}, nil
+	return PartialResult{Progress: m.Params.Progress, Content: p.Chunk.Content, Append: p.Append,
+		Last: p.Last}, nil
 }
 
 // DecodeSEP2998 reads a line that NewSEP2998's dialect wrote.

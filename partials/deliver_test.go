@@ -148,7 +148,8 @@ func TestDeliverReadsAgain(t *testing.T) {
 				s.keep(l)
 				var out buffer
 				l.Close()
-				if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &out, DeliverOptions{}); err != nil {
+				if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &out,
+					DeliverOptions{}); err != nil {
 					t.Fatal(err)
 				}
 				var got strings.Builder
@@ -257,7 +258,8 @@ func TestDeliverMissesNothing(t *testing.T) {
 				synctest.Wait()
 				for i, out := range outs {
 					if got := strings.Count(out.String(), "#"); got != wrote[i] {
-						t.Fatalf("seed %d, log %d of %d, %s: %d chunks of %d are written", seed, i, len(logs), when, got, wrote[i])
+						t.Fatalf("seed %d, log %d of %d, %s: %d chunks of %d are written", seed, i, len(logs),
+							when, got, wrote[i])
 					}
 				}
 			}

@@ -89,7 +89,8 @@ func pieceOf(t *testing.T, item json.RawMessage) piece {
 func randomChunk(rng *rand.Rand) Chunk {
 	switch rng.IntN(8) {
 	case 0:
-		return Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%x","mimeType":"image/png"}`, rng.Uint64())}
+		return Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%x","mimeType":"image/png"}`,
+			rng.Uint64())}
 	case 1:
 		return Chunk{Stream: Stderr, Data: []byte(fmt.Sprintf("warning %d\u2028\n", rng.IntN(100)))}
 	case 2:
@@ -107,7 +108,8 @@ func TestSEP2679CarriesAllInOrder(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(round), 0))
 			l := NewLog(&LogOptions{MaxPending: 1 << (8 + rng.IntN(12))})
 			lane := &stallingLane{rng: rand.New(rand.NewPCG(uint64(round), 1))}
-			o := DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: 1 << (4 + rng.IntN(12))}
+			o := DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond,
+				MaxBytes: 1 << (4 + rng.IntN(12))}
 			done := startDelivery(t, l.NewReader(0), lane, o).done
 			var want []piece
 			for range rng.IntN(200) {
@@ -144,7 +146,8 @@ func TestSEP2679CarriesAllInOrder(t *testing.T) {
 					t.Fatal(err)
 				}
 				if p.Seq != seq || p.TaskID != "id" || len(p.Content) == 0 {
-					t.Fatalf("round %d: seq %d of %q with %d items, want seq %d", round, p.Seq, p.TaskID, len(p.Content), seq)
+					t.Fatalf("round %d: seq %d of %q with %d items, want seq %d", round, p.Seq, p.TaskID,
+						len(p.Content), seq)
 				}
 				seq++
 				for _, item := range p.Content {
@@ -217,11 +220,13 @@ func TestPaceZeroKeepsWritesApart(t *testing.T) {
 	mustAppend(t, l, Chunk{Data: []byte("x"), More: true}, chunkOf("y"))
 	l.Close()
 	var lane buffer
-	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{}); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane,
+		DeliverOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	lines := lane.lines()
-	if len(lines) != 101 || !strings.Contains(lines[42], `"chunk42"`) || !strings.Contains(lines[100], `"xy"`) {
+	if len(lines) != 101 || !strings.Contains(lines[42], `"chunk42"`) ||
+		!strings.Contains(lines[100], `"xy"`) {
 		t.Errorf("%d lines; 42: %s; last: %s", len(lines), lines[42], lines[len(lines)-1])
 	}
 }
@@ -255,23 +260,29 @@ func TestAClosedGateSilences(t *testing.T) {
 func TestLinesStayBelowOneMiB(t *testing.T) {
 	l := NewLog(nil)
 	mustAppend(t, l, chunkOf(strings.Repeat("\x01", 3<<20)))
-	mustAppend(t, l, Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 9<<20))})
+	mustAppend(t, l, Chunk{Kind: Item,
+		Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 9<<20))})
 	passed := fmt.Sprintf(`{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 4<<20))
 	mustAppend(t, l, Chunk{Kind: Item, Data: []byte(passed)})
 	var group []Chunk
 	for range 40 {
-		group = append(group, Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`, strings.Repeat("A", 50<<10)), More: true})
+		group = append(group, Chunk{Kind: Item,
+			Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"x"}`,
+				strings.Repeat("A", 50<<10)), More: true})
 	}
 	group[39].More = false
 	mustAppend(t, l, group...)
 	for i := range 40_000 {
 		mustAppend(t, l, Chunk{Stream: Stream(i % 2), Data: []byte("x")})
 	}
-	mustAppend(t, l, Chunk{Data: bytes.Repeat([]byte("\x01"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x02"), 60<<10), More: true},
-		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true}, Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
+	mustAppend(t, l, Chunk{Data: bytes.Repeat([]byte("\x01"), 60<<10), More: true},
+		Chunk{Data: bytes.Repeat([]byte("\x02"), 60<<10), More: true},
+		Chunk{Data: bytes.Repeat([]byte("\x03"), 60<<10), More: true},
+		Chunk{Data: bytes.Repeat([]byte("\x04"), 60<<10)})
 	l.Close()
 	var lane buffer
-	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{Pace: 1}); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane,
+		DeliverOptions{Pace: 1}); err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range lane.lines() {
@@ -287,7 +298,8 @@ func TestLinesStayBelowOneMiB(t *testing.T) {
 	}
 	// The rest that PR #383 has to say at the end may be too much for one line, too.
 	rest := slices.Repeat([]json.RawMessage{mcp.Text(strings.Repeat("x", 400<<10))}, 5)
-	d := NewPR383(NewProgress(head, json.RawMessage(`1`), "", true), func() Ending { return Ending{Rest: rest} })
+	d := NewPR383(NewProgress(head, json.RawMessage(`1`), "", true),
+		func() Ending { return Ending{Rest: rest} })
 	items := 0
 	for line := range bytes.Lines(d.End(nil)) {
 		p, err := DecodePR383(line)
@@ -320,21 +332,31 @@ func TestProgress(t *testing.T) {
 			`"progress":0,"total":100; "progress":50,"total":100; "progress":100,"total":100`},
 		{"lines", true, []step{say("one\ntwo\n"), say("\n \n"), say("three")},
 			`"progress":1,"message":"two"; "progress":2,"message":"three"`},
-		{"without message", false, []step{say("one"), beat, report(5, 0)}, `"progress":1; "progress":2; "progress":5`},
-		{"lines without message", false, []step{say("one\n"), say("\n"), say("two\n")}, `"progress":1; "progress":2`},
+		{"without message", false, []step{say("one"), beat, report(5, 0)},
+			`"progress":1; "progress":2; "progress":5`},
+		{"lines without message", false, []step{say("one\n"), say("\n"), say("two\n")},
+			`"progress":1; "progress":2`},
 		{"mixed", true, []step{say("a"), report(10, 20), say("b"), report(10, 20), report(11, 20), beat},
 			`"progress":1,"message":"a"; "progress":10,"total":20; "progress":10.00001,"total":20,"message":"b"; "progress":11,"total":20; "progress":11.000011,"total":20`},
-		{"first report after lines", true, []step{say("a"), report(0, 100), report(math.Inf(1), 100), report(1, math.Inf(1)), report(1, 100)},
+		{"first report after lines", true,
+			[]step{say("a"), report(0, 100), report(math.Inf(1), 100), report(1, math.Inf(1)),
+				report(1, 100)},
 			`"progress":1,"message":"a"; "progress":2; "progress":3,"total":300`},
-		{"reports after lines", true, []step{say("a"), say("b"), say("c"), tell(1, 5, "[1/5]"), tell(2, 5, "[2/5]"), tell(5, 5, "[5/5]")},
+		{"reports after lines", true, []step{say("a"), say("b"), say("c"), tell(1, 5, "[1/5]"),
+			tell(2, 5, "[2/5]"), tell(5, 5, "[5/5]")},
 			`"progress":1,"message":"a"; "progress":2,"message":"b"; "progress":3,"message":"c"; "progress":4,"total":20,"message":"[1/5]"; "progress":8,"total":20,"message":"[2/5]"; "progress":20,"total":20,"message":"[5/5]"`},
-		{"lines of reports", true, []step{tell(1, 2, "[1/2]"), say("[1/2]\n"), say("more"), tell(2, 2, "[2/2]"), say("[2/2]\n"), say("done"), beat},
+		{"lines of reports", true, []step{tell(1, 2, "[1/2]"), say("[1/2]\n"), say("more"),
+			tell(2, 2, "[2/2]"), say("[2/2]\n"), say("done"), beat},
 			`"progress":1,"total":2,"message":"[1/2]"; "progress":1.000001,"total":2,"message":"more"; "progress":2,"total":2,"message":"[2/2]"; "progress":2.000002`},
-		{"lines of a report of nothing", true, []step{tell(0, 0, "begun\n"), say("begun\n"), tell(0, 3, "one\ntwo"), say("one\ntwo\n"), say("three")},
+		{"lines of a report of nothing", true,
+			[]step{tell(0, 0, "begun\n"), say("begun\n"), tell(0, 3, "one\ntwo"), say("one\ntwo\n"),
+				say("three")},
 			`"progress":1,"message":"begun\n"; "progress":2,"message":"one\ntwo"; "progress":3,"message":"three"`},
 		{"beyond the total", true, []step{report(6, 5)}, `"progress":6`},
-		{"waiting", true, []step{tell(0, 0, "waiting"), say("a")}, `"progress":1,"message":"waiting"; "progress":2,"message":"a"`},
-		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)}, `"progress":5,"total":10`},
+		{"waiting", true, []step{tell(0, 0, "waiting"), say("a")},
+			`"progress":1,"message":"waiting"; "progress":2,"message":"a"`},
+		{"falling", true, []step{report(5, 10), report(4, 10), report(math.NaN(), 10)},
+			`"progress":5,"total":10`},
 	} {
 		p := NewProgress(head, json.RawMessage(`"t"`), "", c.message)
 		var got []string
@@ -421,10 +443,12 @@ func TestDeliverTellsWhatIsNoLongerKept(t *testing.T) {
 	}
 	l.Close()
 	var lane buffer
-	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane, DeliverOptions{Pace: 1}); err != nil {
+	if err := Deliver(t.Context(), l.NewReader(0), NewSEP2679(head, "id", nil), &lane,
+		DeliverOptions{Pace: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") || !strings.Contains(first, `"seq":0`) {
+	if first := lane.lines()[0]; !strings.Contains(first, "bytes of output are no longer kept]") ||
+		!strings.Contains(first, `"seq":0`) {
 		t.Errorf("first line: %s", first)
 	}
 }

@@ -84,7 +84,8 @@ func (s *Extent) Check() error {
 	for _, r := range b.records {
 		data := b.data[begin:r.end]
 		begin = r.end
-		if len(data) > 0 && !utf8.RuneStart(data[0]) || r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
+		if len(data) > 0 && !utf8.RuneStart(data[0]) ||
+			r.kind == Item && (bytes.IndexByte(data, '\n') >= 0 || !json.Valid(data)) {
 			return errDamaged
 		}
 	}

@@ -72,7 +72,8 @@ func floods(t *testing.T, rng *rand.Rand) {
 	for i := range lanes {
 		lane, rng := &clientLane{}, rand.New(rand.NewPCG(rng.Uint64(), 0))
 		lanes[i] = lane
-		o := DeliverOptions{MaxBytes: 1 << (11 + rng.IntN(5)), Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
+		o := DeliverOptions{MaxBytes: 1 << (11 + rng.IntN(5)),
+			Pace: time.Duration(rng.IntN(4)/3) * time.Millisecond}
 		readers[i] = l.NewReader(0)
 		go func() { ended <- Deliver(t.Context(), readers[i], NewSEP2679(head, "id", nil), lane, o) }()
 		most := 32 << rng.IntN(6) // µs between two looks
@@ -106,7 +107,8 @@ func floods(t *testing.T, rng *rand.Rand) {
 			for range 100 {
 				var lines []Chunk
 				for range 1 + rng.IntN(1+rng.IntN(60)) {
-					line := fmt.Appendf(nil, "%d %d%s\n", tool, written[tool], strings.Repeat("\"", rng.IntN(1+rng.IntN(300))))
+					line := fmt.Appendf(nil, "%d %d%s\n", tool, written[tool],
+						strings.Repeat("\"", rng.IntN(1+rng.IntN(300))))
 					lines = append(lines, Chunk{Data: line, Whole: true})
 					written[tool]++
 				}
@@ -124,7 +126,8 @@ func floods(t *testing.T, rng *rand.Rand) {
 	}
 	tools.Wait()
 	// The log is still open.
-	for began := time.Now(); slices.ContainsFunc(readers, func(r *Reader) bool { return r.Pos() < l.Size() }); time.Sleep(time.Millisecond) {
+	for began := time.Now(); slices.ContainsFunc(readers,
+		func(r *Reader) bool { return r.Pos() < l.Size() }); time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Error("some of it is not written")
 			break

@@ -376,5 +376,6 @@ func (l *Log) spillNow() {
 // held.
 func (l *Log) wouldLose() bool {
 	far := max(l.limit/4, dueBytes) // the backing keeps more of the end than this
-	return l.backing != nil && l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
+	return l.backing != nil && l.limit > 0 &&
+		slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
 }

@@ -56,7 +56,8 @@ func TestReadersReadAllInOrder(t *testing.T) {
 			limit := 1 + rng.IntN(100_000)
 			b, _ := readers[i].Next(limit)
 			if s := data(b); !utf8.ValidString(s) || len(s) > limit && len(b.Chunks()) > 1 {
-				t.Fatalf("round %d: limit %d gave %d bytes in %d chunks, valid %v", round, limit, len(s), len(b.Chunks()), utf8.ValidString(s))
+				t.Fatalf("round %d: limit %d gave %d bytes in %d chunks, valid %v", round, limit, len(s),
+					len(b.Chunks()), utf8.ValidString(s))
 			}
 			got[i].WriteString(data(b))
 		}
@@ -288,7 +289,8 @@ func TestTailIsTheLast(t *testing.T) {
 	for i := range 10_000 {
 		mustAppend(t, l, chunkOf(fmt.Sprintf("line %d\n", i)))
 	}
-	if b := l.Tail(tailBytes); len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" || b.End != l.Size() {
+	if b := l.Tail(tailBytes); len(data(b)) > 2*tailBytes || b.LastLine() != "line 9999" ||
+		b.End != l.Size() {
 		t.Errorf("%d bytes, last line %q, up to %d of %d", len(data(b)), b.LastLine(), b.End, l.Size())
 	}
 	mustAppend(t, l, chunkOf("compi"))
@@ -394,7 +396,8 @@ func TestMergedTellsOnceWhatIsGone(t *testing.T) {
 	if n := bytes.Count(merged, []byte("no longer kept")); n != 1 {
 		t.Errorf("%d items tell of what is gone, want 1", n)
 	}
-	if lost := bytes.Count(merged, []byte("q")); !bytes.Contains(merged, fmt.Appendf(nil, "[%d bytes of output are no longer kept]", 10*32<<10-lost)) {
+	if lost := bytes.Count(merged, []byte("q")); !bytes.Contains(merged,
+		fmt.Appendf(nil, "[%d bytes of output are no longer kept]", 10*32<<10-lost)) {
 		t.Errorf("got %.100s with %d bytes of output after it", merged, lost)
 	}
 }

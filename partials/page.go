@@ -25,7 +25,8 @@ type Page struct {
 // Ending is how a task's output ends.
 // Pass it to Segments.Finish when the work has returned.
 type Ending struct {
-	Rest    []json.RawMessage // the items of the result that do not repeat the output, encoded: the last segments
+	// The items of the result that do not repeat the output, encoded: the last segments.
+	Rest    []json.RawMessage
 	IsError bool
 }
 
@@ -103,9 +104,12 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 	next, size := 1, 0
 	r := s.log.ReaderAt(0)
 	lost := s.log.lostTo()
-	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 && gone < len(s.ends) {
-		b := lostBatch(0, s.ends[gone])                                      // everything that is gone becomes one item
-		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2 // ends[gone] is where segment gone+1 ends
+	if gone := sort.Search(len(s.ends), func(i int) bool { return s.ends[i] >= lost }); lost > 0 &&
+		gone < len(s.ends) {
+		// Everything that is gone becomes one item.
+		b := lostBatch(0, s.ends[gone])
+		// ends[gone] is where segment gone+1 ends.
+		head, next = append(head, appendItems(nil, &b, math.MaxInt)), gone+2
 	}
 	for ; next <= total; next++ {
 		item, err := s.item(r, int64(next), math.MaxInt)
@@ -118,7 +122,8 @@ func (s *numbering) merged(limit int) (items []byte, cut bool, err error) {
 		head = append(head, item)
 	}
 	// The tail is read forwards from where it may begin: an item takes no fewer bytes than its output.
-	from := max(next, 1+sort.Search(len(s.ends), func(i int) bool { return s.end()-s.begin(int64(i)+1) <= int64(limit/2) }))
+	from := max(next, 1+sort.Search(len(s.ends),
+		func(i int) bool { return s.end()-s.begin(int64(i)+1) <= int64(limit/2) }))
 	size = 0
 	for n := from; n <= total; n++ {
 		item, err := s.item(r, int64(n), math.MaxInt)

@@ -64,7 +64,8 @@ func (d *pr383) chunk(dst, content []byte, last bool) []byte {
 	p.tick()
 	p.written++
 	dst = p.appendValue(append(dst, p.head...))
-	dst = fmt.Appendf(dst, `,"partialResult":{"chunk":{"content":%s},"append":%t,"lastChunk":%t}}}`, content, d.begun, last)
+	dst = fmt.Appendf(dst, `,"partialResult":{"chunk":{"content":%s},"append":%t,"lastChunk":%t}}}`, content,
+		d.begun, last)
 	d.begun = true
 	return append(dst, '\n')
 }

@@ -21,7 +21,8 @@ type Progress struct {
 	message bool
 	relays  bool // see Relay
 
-	scale    float64 // factor for the tool's reports: more than 1 if lines of output had come further than its first report
+	// Factor for the tool's reports: more than 1 if lines of output had come further than its first report.
+	scale    float64
 	done     float64 // the tool's last report, scaled
 	total    float64 // likewise; 0: unknown
 	extra    int     // notifications after that report, which it did not cause
@@ -52,7 +53,8 @@ func NewProgress(head []byte, token json.RawMessage, taskID string, message bool
 		// io.modelcontextprotocol/related-task key" (2025-11-25 basic/utilities/tasks)
 		h = fmt.Appendf(h, `"_meta":%s,`, relatedTask(taskID))
 	}
-	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token), message: message, scale: 1}
+	return &Progress{head: fmt.Appendf(h, `"progressToken":%s,"progress":`, token),
+		message: message, scale: 1}
 }
 
 // Relay makes it pass on the notifications of another server (Pass), which are numbered there. All others,
@@ -89,10 +91,12 @@ func (p *Progress) Passed(done, total float64, message string) {
 // there is one.
 func (p *Progress) Encode(dst []byte, b Batch) []byte {
 	if p.relays {
-		b = NewBatch(b.Start, slices.DeleteFunc(b.Chunks(), func(c Chunk) bool { return c.Stream == Stderr })...)
+		b = NewBatch(b.Start, slices.DeleteFunc(b.Chunks(),
+			func(c Chunk) bool { return c.Stream == Stderr })...)
 	}
 	line := []byte(b.LastLine())
-	if len(line) == 0 || p.reported && p.total > 0 && p.last >= p.total || slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
+	if len(line) == 0 || p.reported && p.total > 0 && p.last >= p.total ||
+		slices.Contains(p.reports[:], string(shorten.Cut(line, maxMessage))) {
 		return dst // after the total there is no more progress to show
 	}
 	return p.Heartbeat(dst, line)
@@ -203,6 +207,7 @@ func (b Batch) LastLine() string {
 }
 
 func lastLine(output []byte) []byte {
-	output = bytes.TrimRight(text.StripANSI(output), " \t\r\n") // a tool with "ansi: keep" has sequences for a terminal, and no client is one
+	// A tool with "ansi: keep" has sequences for a terminal, and no client is one.
+	output = bytes.TrimRight(text.StripANSI(output), " \t\r\n")
 	return bytes.TrimSpace(output[bytes.LastIndexAny(output, "\r\n")+1:])
 }

@@ -12,7 +12,8 @@ func TestProgressRelays(t *testing.T) {
 	p.Relay()
 	dst := p.Heartbeat(nil, []byte("running"))
 	for range 2 {
-		dst = p.Pass(dst, json.RawMessage(`{"progressToken":"theirs","progress":0.5,"total":3,"x":1e400}`), 0.5, 3, "")
+		dst = p.Pass(dst, json.RawMessage(`{"progressToken":"theirs","progress":0.5,"total":3,"x":1e400}`),
+			0.5, 3, "")
 		dst = p.Encode(dst, NewBatch(0, Chunk{Stream: Stderr, Data: []byte("a log line\n")}))
 		dst = p.Heartbeat(dst, []byte("running"))
 	}

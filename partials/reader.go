@@ -10,8 +10,9 @@ import (
 // Reader reads a log at its own pace. Only one goroutine may use it at a time.
 // Log.NewReader and Log.ReaderAt make one.
 type Reader struct {
-	log      *Log
-	perChunk int // what each chunk counts in a batch beyond its data: a delivery may make it a line of its own
+	log *Log
+	// What each chunk counts in a batch beyond its data: a delivery may make it a line of its own.
+	perChunk int
 
 	cursor // guarded by log.mu
 
@@ -243,7 +244,8 @@ func (r *Reader) between(begin, end int64) (Batch, error) {
 	all := Batch{Start: begin, End: begin}
 	for r.pos = begin; all.End < end; {
 		b, err := r.Read(context.Background(), int(min(end-all.End, math.MaxInt)))
-		if err != nil || b.Lost || b.Start > all.End || len(b.records) == 0 { // a stored position may be damaged
+		// A stored position may be damaged.
+		if err != nil || b.Lost || b.Start > all.End || len(b.records) == 0 {
 			return lostBatch(begin, end), err
 		}
 		all.add(b.cut(end))

@@ -71,7 +71,8 @@ func scriptChunk(rng *rand.Rand, huge bool) Chunk {
 	stream := Stream(rng.IntN(2))
 	switch rng.IntN(9) {
 	case 0:
-		return Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"image/png"}`, strings.Repeat("QUJD", times*14))}
+		return Chunk{Kind: Item, Data: fmt.Appendf(nil, `{"type":"image","data":"%s","mimeType":"image/png"}`,
+			strings.Repeat("QUJD", times*14))}
 	case 1:
 		return Chunk{Kind: Item, Data: []byte(`{ "text" : "an item \u20ac of text" , "type" : "text" }`)}
 	case 2:
@@ -84,14 +85,16 @@ func scriptChunk(rng *rand.Rand, huge bool) Chunk {
 		line := strings.Repeat("whole ", min(times, 10_000)) + "\n"
 		return Chunk{Stream: stream, Data: []byte(line), Whole: true}
 	default:
-		return Chunk{Stream: stream, Data: fmt.Appendf(nil, "line %d\n%s", rng.Uint32(), strings.Repeat(" ", rng.IntN(times)))}
+		return Chunk{Stream: stream, Data: fmt.Appendf(nil, "line %d\n%s", rng.Uint32(),
+			strings.Repeat(" ", rng.IntN(times)))}
 	}
 }
 
 func chunkPiece(t *testing.T, c Chunk) piece {
 	switch {
 	case c.Kind == Item && len(c.Data) > mcp.MaxPassed:
-		return piece{"text", "", fmt.Sprintf("[an item of %d bytes: it is in the task's result]", len(c.Data))}
+		return piece{"text", "", fmt.Sprintf("[an item of %d bytes: it is in the task's result]",
+			len(c.Data))}
 	case c.Kind == Item:
 		return pieceOf(t, c.Data)
 	case c.Stream == Stderr:
@@ -121,7 +124,8 @@ func newScriptLog(rng *rand.Rand) *Log {
 }
 
 func (s *script) pacing(rng *rand.Rand) DeliverOptions {
-	return DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond, MaxBytes: s.least << rng.IntN(13)}
+	return DeliverOptions{Pace: time.Duration(rng.IntN(3)) * 20 * time.Millisecond,
+		MaxBytes: s.least << rng.IntN(13)}
 }
 
 // slowLane is one output of several writers, which wait now and then.
@@ -221,7 +225,8 @@ func carryPR383(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) {
 	r, o := l.NewReader(0), s.pacing(rng)
 	stop := reportProgress(t, rng, progress, lane)
 	go s.play(t, rng, l, func(Ending) {})
-	if err := Deliver(t.Context(), r, NewPR383(progress, func() Ending { return s.ending }), lane, o); err != nil {
+	if err := Deliver(t.Context(), r, NewPR383(progress, func() Ending { return s.ending }), lane,
+		o); err != nil {
 		t.Error(err)
 	}
 	stop()
@@ -270,7 +275,8 @@ func carryProgress(t *testing.T, rng *rand.Rand, s *script) (got, want []piece) 
 	rising := risingProgress(t)
 	lane.eachLine(t, func(line []byte) {
 		message := rising(line)
-		if len(message) > maxMessage || strings.ContainsAny(message, "\r\n") || !strings.Contains(text.String()+reported+beaten, message) {
+		if len(message) > maxMessage || strings.ContainsAny(message, "\r\n") ||
+			!strings.Contains(text.String()+reported+beaten, message) {
 			t.Errorf("message %q is not a line of the output", message)
 		}
 	})
@@ -316,7 +322,8 @@ func risingFrom(t *testing.T, last float64) func(line []byte) (message string) {
 				Message  string
 			}
 		}
-		if err := json.Unmarshal(line, &n); err != nil || n.Method != "notifications/progress" || n.Params.Progress <= last {
+		if err := json.Unmarshal(line, &n); err != nil || n.Method != "notifications/progress" ||
+			n.Params.Progress <= last {
 			t.Errorf("progress %v after %v (%v): %.200s", n.Params.Progress, last, err, line)
 		}
 		last = n.Params.Progress
@@ -434,7 +441,8 @@ func carrySEP1905(t *testing.T, rng *rand.Rand, s *script, push, pull bool) (got
 		o := s.pacing(rng)
 		go func() {
 			defer close(pushed)
-			if err := Deliver(t.Context(), r, NewSEP1905(head, json.RawMessage(`7`), "id", segments), notingLane{lane, y}, o); err != nil {
+			if err := Deliver(t.Context(), r, NewSEP1905(head, json.RawMessage(`7`), "id", segments),
+				notingLane{lane, y}, o); err != nil {
 				t.Error(err)
 			}
 		}()
@@ -551,7 +559,8 @@ func checkMerged(t *testing.T, segments *Segments, items []string) {
 			return len(item) > mcp.MaxContent // which no line could carry
 		}
 		var a, b any
-		return json.Unmarshal(item, &a) == nil && json.Unmarshal([]byte(segment), &b) == nil && fmt.Sprint(a) == fmt.Sprint(b)
+		return json.Unmarshal(item, &a) == nil && json.Unmarshal([]byte(segment), &b) == nil &&
+			fmt.Sprint(a) == fmt.Sprint(b)
 	}
 	whole, _, _ := merged(256 << 20)
 	if len(whole) != len(items) {
@@ -637,7 +646,8 @@ func result(t *testing.T, line []byte) []byte {
 
 // fuzzChunks makes output of n+1 chunks. It is not ok if it is nothing a log holds.
 func fuzzChunks(out, errs string, n uint8) (chunks []Chunk, want []piece, ok bool) {
-	if !utf8.ValidString(out) || !utf8.ValidString(errs) || len(out)*int(n) > 1<<20 || len(errs)*int(n) > 1<<20 {
+	if !utf8.ValidString(out) || !utf8.ValidString(errs) || len(out)*int(n) > 1<<20 ||
+		len(errs)*int(n) > 1<<20 {
 		return nil, nil, false // the log holds valid UTF-8 only
 	}
 	for i := range int(n) + 1 {

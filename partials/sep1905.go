@@ -102,7 +102,8 @@ func (d *sep1905) item(n int64) []byte {
 			return appendItems(nil, &item, mcp.MaxPassed)
 		}
 	}
-	item, _ := d.segments.item(d.segments.log.ReaderAt(begin), n, mcp.MaxPassed) // a part of it is no longer kept, or cannot be read: a note says so
+	// A part of it is no longer kept, or cannot be read: a note says so.
+	item, _ := d.segments.item(d.segments.log.ReaderAt(begin), n, mcp.MaxPassed)
 	return item
 }
 

@@ -15,7 +15,9 @@ type sep2998 struct {
 
 // NewSEP2998 makes the dialect of SEP-2998. token is the request's partialResultToken as it was sent.
 func NewSEP2998(head []byte, token json.RawMessage) Dialect {
-	return &sep2998{head: fmt.Appendf(nil, `%s,"method":"notifications/tools/partial_result","params":{"partialResultToken":%s,"seq":`, head, token)}
+	return &sep2998{head: fmt.Appendf(nil,
+		`%s,"method":"notifications/tools/partial_result","params":{"partialResultToken":%s,"seq":`,
+		head, token)}
 }
 
 func (d *sep2998) Encode(dst []byte, b Batch) []byte {

@@ -34,10 +34,12 @@ func FuzzSEP2998(f *testing.F) {
 			for seq, line := range lines {
 				final := seq == len(lines)-1
 				p, err := DecodeSEP2998(line)
-				if err != nil || p.Seq != int64(seq) || string(p.Token) != string(token) || p.Final != final || p.Content == nil {
+				if err != nil || p.Seq != int64(seq) || string(p.Token) != string(token) ||
+					p.Final != final || p.Content == nil {
 					t.Fatalf("%s is read as %+v (%v)", line, p, err)
 				}
-				if got := pieces(t, p.Content); !final && fmt.Sprint(got) != fmt.Sprint(want) || final && len(got) > 0 {
+				if got := pieces(t, p.Content); !final && fmt.Sprint(got) != fmt.Sprint(want) ||
+					final && len(got) > 0 {
 					t.Fatalf("got %q, want %q", got, want)
 				}
 				if _, err := DecodeSEP2679(line); err == nil {

@@ -25,10 +25,14 @@ func TestBatch(t *testing.T) {
 			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"a message is a JSON object"}},` +
 			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"a message is a JSON object"}},` + pong + `,` +
 			`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"it has no \"method\", no \"result\" and no \"error\""}}]`},
-		{"initialize", `[` + initializeLine(batchVersion) + `]`, `[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize cannot be part of a batch"}}]`},
-		{"call", `[{"jsonrpc":"2.0","id":1,"sessionId":"s","method":"echo","params":[1]}]`, `[{"jsonrpc":"2.0","sessionId":"s","id":1,"result":[1]}]`},
-		{"too long", `[` + strings.Repeat(`1,`, maxBatch) + `1]`, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch too long: the limit is 1000 messages"}}`},
-		{"malformed", `[` + ping + `,`, `{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error: unexpected end of JSON input"}}`},
+		{"initialize", `[` + initializeLine(batchVersion) + `]`,
+			`[{"jsonrpc":"2.0","id":"init","error":{"code":-32600,"message":"initialize cannot be part of a batch"}}]`},
+		{"call", `[{"jsonrpc":"2.0","id":1,"sessionId":"s","method":"echo","params":[1]}]`,
+			`[{"jsonrpc":"2.0","sessionId":"s","id":1,"result":[1]}]`},
+		{"too long", `[` + strings.Repeat(`1,`, maxBatch) + `1]`,
+			`{"jsonrpc":"2.0","error":{"code":-32600,"message":"batch too long: the limit is 1000 messages"}}`},
+		{"malformed", `[` + ping + `,`,
+			`{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error: unexpected end of JSON input"}}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -68,10 +72,12 @@ func TestBatchOfCalls(t *testing.T) {
 			return After{Result: result{"handle"}, Do: func() { c.Notify("behind", nil) }}, nil
 		})
 		p := open(t, srv, batchVersion)
-		p.send(`[` + strings.Join([]string{waitLine(`1`, "a"), waitLine(`1`, "b"), waitLine(`2`, "b"), `{"jsonrpc":"2.0","id":3,"method":"go"}`, waitLine(`4`, "d")}, ",") + `]`)
+		p.send(`[` + strings.Join([]string{waitLine(`1`, "a"), waitLine(`1`, "b"), waitLine(`2`, "b"),
+			`{"jsonrpc":"2.0","id":3,"method":"go"}`, waitLine(`4`, "d")}, ",") + `]`)
 		time.Sleep(slotPatience) // for a slot
 		p.want()
-		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, waitLine(`1`, "x"))
+		p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`,
+			waitLine(`1`, "x"))
 		p.want(`"id":1,"error":{"code":-32600`)
 		g.open("a") <- result{"a"}
 		p.wantExactly(`[{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"the id 1 is still in flight"}},`+
@@ -100,7 +106,8 @@ func TestBatchesThatWait(t *testing.T) {
 		long := strings.Repeat("x", maxID-10)
 		begun := 0
 		for ; begun < 20; begun++ {
-			p.send(`[` + waitLine(fmt.Sprint(begun), "all") + strings.Repeat(`,{"jsonrpc":"2.0","id":"`+long+`","method":"ping"}`, maxBatch-1) + `]`)
+			p.send(`[` + waitLine(fmt.Sprint(begun), "all") +
+				strings.Repeat(`,{"jsonrpc":"2.0","id":"`+long+`","method":"ping"}`, maxBatch-1) + `]`)
 			if refused := p.got(); len(refused) > 0 {
 				if len(refused) != 1 || !strings.Contains(refused[0], "too many answers wait to be read") {
 					t.Fatalf("%.1000q", refused)

@@ -24,7 +24,8 @@ func BenchmarkCalls(b *testing.B) {
 	}()
 	b.ReportAllocs()
 	var lines countLines
-	if err := echoServer(&Options{MaxInFlight: 1 << 30, Drain: -1}).Serve(b.Context(), r, &lines); err != nil {
+	if err := echoServer(&Options{MaxInFlight: 1 << 30, Drain: -1}).
+		Serve(b.Context(), r, &lines); err != nil {
 		b.Fatal(err)
 	}
 	if int(lines) != b.N+1 {

@@ -68,17 +68,26 @@ func TestErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)
 		var err error
-		srv.Handle(Handshake, "fail", func(context.Context, *Caller, json.RawMessage) (any, error) { return "ignored", err })
-		srv.Handle(Handshake, "panic", func(context.Context, *Caller, json.RawMessage) (any, error) { panic("boom") })
-		srv.Handle(Handshake, "odd", func(context.Context, *Caller, json.RawMessage) (any, error) { return func() {}, nil })
+		srv.Handle(Handshake, "fail", func(context.Context, *Caller, json.RawMessage) (any,
+			error) {
+			return "ignored", err
+		})
+		srv.Handle(Handshake, "panic",
+			func(context.Context, *Caller, json.RawMessage) (any, error) { panic("boom") })
+		srv.Handle(Handshake, "odd", func(context.Context, *Caller, json.RawMessage) (any,
+			error) {
+			return func() {}, nil
+		})
 		p := open(t, srv, newest())
 		for _, tt := range []struct {
 			err  error
 			want string
 		}{
 			{Errorf(-32602, "no %s", "<such>"), `"error":{"code":-32602,"message":"no <such>"}`},
-			{fmt.Errorf("wrapped: %w", &Error{Code: 7, Message: "m", Data: []int{1}}), `"error":{"code":7,"message":"m","data":[1]}`},
-			{&Error{Code: 7, Message: "m", Data: func() {}}, `"error":{"code":-32603,"message":"internal error"}`},
+			{fmt.Errorf("wrapped: %w", &Error{Code: 7, Message: "m", Data: []int{1}}),
+				`"error":{"code":7,"message":"m","data":[1]}`},
+			{&Error{Code: 7, Message: "m", Data: func() {}},
+				`"error":{"code":-32603,"message":"internal error"}`},
 			{errors.New("secret"), `"error":{"code":-32603,"message":"internal error"}`},
 			{context.Canceled, `"error":{"code":-32603,"message":"internal error"}`},
 		} {
@@ -87,7 +96,9 @@ func TestErrors(t *testing.T) {
 			p.want(tt.want)
 		}
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"panic"}`, `{"jsonrpc":"2.0","id":2,"method":"ping"}`)
-		if got := strings.Join(p.got(), "\n"); !strings.Contains(got, `"id":1,"error":{"code":-32603,"message":"internal error"}`) || !strings.Contains(got, `"id":2,"result"`) {
+		if got := strings.Join(p.got(), "\n"); !strings.Contains(got,
+			`"id":1,"error":{"code":-32603,"message":"internal error"}`) ||
+			!strings.Contains(got, `"id":2,"result"`) {
 			t.Errorf("got %s", got)
 		}
 		p.send(`{"jsonrpc":"2.0","id":1,"method":"odd"}`)
@@ -113,7 +124,8 @@ func TestIDsInFlight(t *testing.T) {
 		p := open(t, srv, newest())
 		p.send(waitLine(`1`, "a"), waitLine(`"1"`, "b"), waitLine(`"\u0031x"`, "c"))
 		p.want()
-		p.send(waitLine(`1`, "d"), waitLine(`"1"`, "d"), waitLine(`"1x"`, "d"), `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+		p.send(waitLine(`1`, "d"), waitLine(`"1"`, "d"), waitLine(`"1x"`, "d"),
+			`{"jsonrpc":"2.0","id":1,"method":"ping"}`)
 		p.want(
 			`"id":1,"error":{"code":-32600,"message":"the id 1 is still in flight"}`,
 			`"id":"1","error":{"code":-32600`,
@@ -127,7 +139,8 @@ func TestIDsInFlight(t *testing.T) {
 		p.want()
 		g.open("a") <- result{"again"}
 		g.open("b") <- result{"b"}
-		if got := strings.Join(p.got(), "\n"); !strings.Contains(got, `"id":1,"result":{"text":"again"}`) || !strings.Contains(got, `"id":"1","result":{"text":"b"}`) {
+		if got := strings.Join(p.got(), "\n"); !strings.Contains(got, `"id":1,"result":{"text":"again"}`) ||
+			!strings.Contains(got, `"id":"1","result":{"text":"b"}`) {
 			t.Errorf("got %s", got)
 		}
 		p.bye()
@@ -142,7 +155,8 @@ func TestCancelled(t *testing.T) {
 		for _, id := range []string{`1`, `"x\u0031"`, `"<\u0031"`} {
 			p.send(waitLine(id, "a"))
 			p.want()
-			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + strings.Replace(id, `\u0031`, `1`, 1) + `,"reason":"because"}}`)
+			p.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` +
+				strings.Replace(id, `\u0031`, `1`, 1) + `,"reason":"because"}}`)
 			p.want() // "Not send a response for the cancelled request"
 			if err := g.cause("a"); err != ErrCancelled {
 				t.Errorf("the handler's context ended with %v", err)
@@ -163,10 +177,12 @@ func TestCancelledButFinished(t *testing.T) {
 		finish := make(chan struct{})
 		srv.Handle(Handshake, "stubborn", func(context.Context, *Caller, json.RawMessage) (any, error) {
 			<-finish
-			return After{Result: result{"late"}, Do: func() { did = append(did, "do") }, Drop: func() { did = append(did, "drop") }}, nil
+			return After{Result: result{"late"}, Do: func() { did = append(did, "do") },
+				Drop: func() { did = append(did, "drop") }}, nil
 		})
 		p := open(t, srv, newest())
-		p.send(`{"jsonrpc":"2.0","id":1,"method":"stubborn"}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"stubborn"}`,
+			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`)
 		p.want()
 		close(finish)
 		p.want()
@@ -188,7 +204,10 @@ func TestAfter(t *testing.T) {
 				if err := c.Notify("notifications/next", map[string]int{"n": 2}); err != nil {
 					t.Error(err)
 				}
-				if err := c.Write(ctx, func(dst []byte) []byte { return append(append(dst, c.Head()...), `,"method":"third"}`+"\n"...) }); err != nil {
+				if err := c.Write(ctx, func(dst []byte) []byte {
+					return append(append(dst, c.Head()...),
+						`,"method":"third"}`+"\n"...)
+				}); err != nil {
 					t.Error(err)
 				}
 				if err := c.Notify("fourth", nil); err != nil {
@@ -212,9 +231,11 @@ func TestMaxInFlight(t *testing.T) {
 		srv := NewServer(&Options{MaxInFlight: 2})
 		g := newGate(srv)
 		p := open(t, srv, newest())
-		p.send(waitLine(`1`, "a"), waitLine(`2`, "b"), waitLine(`3`, "c"), `{"jsonrpc":"2.0","id":4,"method":"ping"}`)
+		p.send(waitLine(`1`, "a"), waitLine(`2`, "b"), waitLine(`3`, "c"),
+			`{"jsonrpc":"2.0","id":4,"method":"ping"}`)
 		time.Sleep(slotPatience)
-		p.want(`"id":3,"error":{"code":-32603,"message":"too many requests in flight: the limit is 2"}`, `"id":4,"result"`)
+		p.want(`"id":3,"error":{"code":-32603,"message":"too many requests in flight: the limit is 2"}`,
+			`"id":4,"result"`)
 		// As soon as the client has seen an answer it may send the next request.
 		for range 100 {
 			g.open("a") <- result{"a"}
@@ -268,7 +289,8 @@ func TestLongCallsAboveTheLimit(t *testing.T) {
 		g := newGate(srv)
 		p := open(t, srv, newest())
 		const refused = `"error":{"code":-32603,"message":"too many requests in flight: the limit is 2"}`
-		p.send(waitLine(`1`, "a"), waitLine(`2`, "a"), `{"jsonrpc":"2.0","id":"y","method":"ping"}`, waitLine(`3`, "a"), waitLine(`4`, "a"), `{"jsonrpc":"2.0","id":"z","method":"ping"}`)
+		p.send(waitLine(`1`, "a"), waitLine(`2`, "a"), `{"jsonrpc":"2.0","id":"y","method":"ping"}`,
+			waitLine(`3`, "a"), waitLine(`4`, "a"), `{"jsonrpc":"2.0","id":"z","method":"ping"}`)
 		p.want(`"id":"y","result"`)
 		time.Sleep(slotPatience)
 		p.want(`"id":3,`+refused, `"id":4,`+refused, `"id":"z","result"`)

@@ -152,7 +152,8 @@ func (c *Caller) Request(ctx context.Context, method string, params, result any)
 	}
 	again := *req
 	answer, err := c.session.send(ctx, req)
-	if errors.Is(err, ErrClosed) && req.w != c.session.w && req.meta != nil { // a task outlives the exchange that began it
+	// A task outlives the exchange that began it.
+	if errors.Is(err, ErrClosed) && req.w != c.session.w && req.meta != nil {
 		again.w = c.session.w
 		answer, err = c.session.send(ctx, &again)
 	}

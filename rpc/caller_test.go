@@ -16,7 +16,8 @@ func asker() *Server {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		var answer json.RawMessage
-		if err := c.Request(ctx, "elicitation/create", map[string]string{"message": "?"}, &answer); err != nil {
+		if err := c.Request(ctx, "elicitation/create", map[string]string{"message": "?"},
+			&answer); err != nil {
 			return nil, err
 		}
 		return answer, nil
@@ -29,7 +30,8 @@ func TestRequest(t *testing.T) {
 		p := open(t, asker(), newest())
 		p.send(`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
 		p.wantExactly(`{"id":1,"jsonrpc":"2.0","method":"elicitation/create","params":{"message":"?"}}`)
-		p.send(`{"jsonrpc":"2.0","id":"one","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`) // no answers to this
+		// No answers to this.
+		p.send(`{"jsonrpc":"2.0","id":"one","result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
 		p.want()
 		p.send(`{"jsonrpc":"2.0","id":1,"result":{"n":1e999}}`)
 		p.wantExactly(`{"jsonrpc":"2.0","id":7,"result":{"n":1e999}}`)
@@ -90,7 +92,8 @@ func TestCallerOutlivesTheSession(t *testing.T) {
 		if err := c.Request(t.Context(), "x", nil, nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("Request: %v", err)
 		}
-		if err := c.Write(t.Context(), func(dst []byte) []byte { t.Error("encoded"); return dst }); !errors.Is(err, ErrClosed) {
+		if err := c.Write(t.Context(),
+			func(dst []byte) []byte { t.Error("encoded"); return dst }); !errors.Is(err, ErrClosed) {
 			t.Errorf("Write: %v", err)
 		}
 	})
@@ -114,7 +117,8 @@ func TestTakenBackQuestionsAreForgotten(t *testing.T) {
 			p.want(`"elicitation/create"`)
 			time.Sleep(2 * time.Second) // in the bubble's time
 			p.want(`"notifications/cancelled"`, `"id":7,"error"`)
-			if asked, moot := len(session.outgoing.waiting), len(session.conn.answers); asked > 0 || moot > 1 {
+			if asked, moot := len(session.outgoing.waiting), len(session.conn.answers); asked > 0 ||
+				moot > 1 {
 				t.Fatalf("after %d questions: %d wait for an answer, %d to be forgotten", i+1, asked, moot)
 			}
 		}
@@ -163,7 +167,8 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 		s.Handle(Handshake, "ask", func(ctx context.Context, c *Caller, _ json.RawMessage) (any, error) {
 			for range many {
 				ctx, cancel := context.WithTimeout(ctx, time.Second)
-				if err := c.Request(ctx, "elicitation/create", text, nil); !errors.Is(err, context.DeadlineExceeded) {
+				if err := c.Request(ctx, "elicitation/create", text, nil); !errors.Is(err,
+					context.DeadlineExceeded) {
 					t.Errorf("Request: %v", err)
 				}
 				_ = c.NotifyWait(ctx, "notifications/x", text)
@@ -173,12 +178,14 @@ func TestRepeatedQuestionsWaitForRoom(t *testing.T) {
 			return nil, nil
 		})
 		p := connect(t, s)
-		p.send(initializeLine(newest()), `{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":7,"method":"ask"}`)
+		p.send(initializeLine(newest()), `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+			`{"jsonrpc":"2.0","id":7,"method":"ask"}`)
 		if n := <-unread; n > laneRoom+2*len(text) {
 			t.Errorf("%d bytes wait to be read", n)
 		}
 		close(p.read)
-		if lines := p.got(); len(lines) > 4 || !strings.Contains(lines[len(lines)-1], `"id":7`) { // the first question may have been written with the answer to initialize
+		// The first question may have been written with the answer to initialize.
+		if lines := p.got(); len(lines) > 4 || !strings.Contains(lines[len(lines)-1], `"id":7`) {
 			t.Errorf("got %d lines", len(lines))
 		}
 		p.bye()

@@ -37,7 +37,8 @@ type Client struct {
 const maxAnswering = 64
 
 func newClient(opt DialOptions, child *child) *Client {
-	c := &Client{opt: opt, child: child, peer: newPeer(pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
+	c := &Client{opt: opt, child: child,
+		peer: newPeer(pipeOutput{Writer: opt.In}, opt.MaxLine, maxAnswering, opt.Log)}
 	c.role = c
 	c.conn = newConn(c.peer, opt.Out, errClosedOutput)
 	c.anyBytes = true
@@ -223,14 +224,17 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 		if m.id = answerIn(line); m.id == nil {
 			return nil
 		}
-		c.log.Warn().Bytes("id", m.id).Str("problem", m.problem.Message).Msg("an answer of the server cannot be read: its request fails")
+		c.log.Warn().Bytes("id", m.id).Str("problem", m.problem.Message).
+			Msg("an answer of the server cannot be read: its request fails")
 		return Errorf(mcp.CodeInternalError, "the server's answer cannot be read: %s", m.problem.Message)
 	case line == nil && m.jsonrpc == nil: // too long
 		c.log.Warn().Int("limit", c.opt.MaxLine).Msg("dropping a line from the server that is too long")
-		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line", c.opt.MaxLine)
+		return Errorf(mcp.CodeInternalError, "the response is too long: the limit is %d bytes a line",
+			c.opt.MaxLine)
 	}
 	if m.method == nil && (m.jsonrpc != nil || m.result != nil || bytes.HasPrefix(m.err, []byte("{"))) {
-		return Errorf(mcp.CodeInternalError, "the server's answer is not a JSON-RPC response: %s", m.problem.Message)
+		return Errorf(mcp.CodeInternalError, "the server's answer is not a JSON-RPC response: %s",
+			m.problem.Message)
 	}
 	return nil
 }
@@ -239,7 +243,8 @@ func (c *Client) refuse(m *message, line []byte) *Error {
 // text around it; nil if there is none.
 func answerIn(line []byte) []byte {
 	begin, end := bytes.IndexByte(line, '{'), bytes.LastIndexByte(line, '}')
-	if begin < 0 || !bytes.Contains(line, []byte(`"jsonrpc"`)) || !bytes.Contains(line, []byte(`"result"`)) && !bytes.Contains(line, []byte(`"error"`)) {
+	if begin < 0 || !bytes.Contains(line, []byte(`"jsonrpc"`)) ||
+		!bytes.Contains(line, []byte(`"result"`)) && !bytes.Contains(line, []byte(`"error"`)) {
 		return nil
 	}
 	if line = line[begin:]; end > begin {

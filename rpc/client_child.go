@@ -63,7 +63,8 @@ func startChild(o *DialOptions) (*child, error) {
 		stdout.Close()
 		return nil, fmt.Errorf("cannot start the server: %w", err)
 	}
-	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}), release: func() {}, endGroup: killRest}
+	c := &child{cmd: cmd, stdin: stdin, stdout: &childOutput{File: stdout}, exited: make(chan struct{}),
+		release: func() {}, endGroup: killRest}
 	go func() {
 		defer close(c.exited)
 		_ = cmd.Wait() // ProcessState says how it ended

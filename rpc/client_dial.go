@@ -91,7 +91,8 @@ func Dial(ctx context.Context, o DialOptions) (*Client, error) {
 	if version == nil || version.Stateless {
 		probe, cancel := ctx, context.CancelFunc(func() {})
 		if version == nil { // else nothing comes after it
-			probe, cancel = context.WithTimeoutCause(ctx, probeTime, fmt.Errorf("no answer within %v", probeTime))
+			probe, cancel = context.WithTimeoutCause(ctx, probeTime,
+				fmt.Errorf("no answer within %v", probeTime))
 		}
 		err = c.discover(probe)
 		cancel()
@@ -168,7 +169,8 @@ func (c *Client) discover(ctx context.Context) error {
 	c.version = mcp.Versions[len(mcp.Versions)-1]
 	raw, err := c.Do(ctx, &Request{Method: "server/discover"})
 	if err == nil {
-		_ = json.Unmarshal(raw, &r) // Unmarshal continues after a member of the wrong type, which then reads as absent
+		// Unmarshal continues after a member of the wrong type, which then reads as absent.
+		_ = json.Unmarshal(raw, &r)
 		if !slices.Contains(r.SupportedVersions, c.version.Name) {
 			err = errors.New("no version of the stateless era in common")
 		}
@@ -203,7 +205,8 @@ func (c *Client) initialize(ctx context.Context, version *mcp.Version) error {
 	// "If the client does not support the version in the server's response, it SHOULD disconnect."
 	v := mcp.LookupVersion(cmp.Or(sameAs[r.ProtocolVersion], r.ProtocolVersion))
 	if v == nil || v.Stateless {
-		return fmt.Errorf("the server answers with protocol version %.100q, which is unknown", r.ProtocolVersion)
+		return fmt.Errorf("the server answers with protocol version %.100q, which is unknown",
+			r.ProtocolVersion)
 	}
 	c.version = v
 	c.server = r.ServerInfo

@@ -42,7 +42,10 @@ func serverMain(kind string) {
 	switch kind {
 	case "modern":
 		srv := echoServer(nil)
-		srv.Handle(Stateless, "echo", func(_ context.Context, _ *Caller, params json.RawMessage) (any, error) { return params, nil })
+		srv.Handle(Stateless, "echo", func(_ context.Context, _ *Caller, params json.RawMessage) (any,
+			error) {
+			return params, nil
+		})
 		_ = srv.Serve(context.Background(), os.Stdin, os.Stdout)
 	case "fragile": // ends when it does not know a method
 		lines := bufio.NewScanner(os.Stdin)
@@ -63,7 +66,8 @@ func serverMain(kind string) {
 		}
 		fmt.Fprintln(os.Stderr, c.Process.Pid)
 		_ = echoServer(nil).Serve(context.Background(), os.Stdin, os.Stdout)
-	case "mortal": // ends at the first call, with much said, and leaves behind a child that holds stdout open and talks
+	case "mortal":
+		// Ends at the first call, with much said, and leaves behind a child that holds stdout open and talks.
 		lines := bufio.NewScanner(os.Stdin)
 		lines.Scan()
 		fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"mortal","version":"1"}}}`)
@@ -87,7 +91,8 @@ func serverProcess(t *testing.T, kind string) DialOptions {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return DialOptions{Command: []string{executable}, Env: append(os.Environ(), asServer+"="+kind, "GORACE=atexit_sleep_ms=0"), Stderr: os.Stderr}
+	return DialOptions{Command: []string{executable},
+		Env: append(os.Environ(), asServer+"="+kind, "GORACE=atexit_sleep_ms=0"), Stderr: os.Stderr}
 }
 
 // A server's process is started, spoken to in the newest era that it knows, and ended.
@@ -111,7 +116,8 @@ func TestDialProcess(t *testing.T) {
 			t.Errorf("%s %s: era %v, version %s", c.kind, c.version, client.Era(), client.Version().Name)
 		}
 		var got map[string]any
-		if err := client.Call(t.Context(), "echo", map[string]any{"name": "<\u2028>"}, &got); err != nil || got["name"] != "<\u2028>" {
+		if err := client.Call(t.Context(), "echo", map[string]any{"name": "<\u2028>"}, &got); err != nil ||
+			got["name"] != "<\u2028>" {
 			t.Errorf("%s: %v, %v", c.kind, got, err)
 		}
 		if err := client.Close(); err != nil {
@@ -122,7 +128,8 @@ func TestDialProcess(t *testing.T) {
 		}
 	}
 	for _, o := range []DialOptions{
-		{}, {Command: []string{"/no/such/program"}}, {Command: []string{"true"}}, {Command: []string{"true"}, Version: "1999-01-01"},
+		{}, {Command: []string{"/no/such/program"}}, {Command: []string{"true"}},
+		{Command: []string{"true"}, Version: "1999-01-01"},
 	} {
 		if _, err := Dial(t.Context(), o); err == nil {
 			t.Errorf("%q %q can be dialled", o.Command, o.Version)
@@ -164,7 +171,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 	w.Close()
 	child := <-pid
 	for deadline := time.Now().Add(watchdog); ; {
-		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err != nil || strings.Contains(string(stat), ") Z ") {
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err != nil ||
+			strings.Contains(string(stat), ") Z ") {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -235,7 +243,8 @@ func play(t *testing.T, o DialOptions, f func(s *scripted)) *Client {
 	o.Version = newest()
 	go func() {
 		s.want(`"initialize"`)
-		s.send(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + newest() + `","capabilities":{"tools":"odd","tasks":{"list":{}}},"serverInfo":{"name":"played","version":"0"}}}`)
+		s.send(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"` + newest() +
+			`","capabilities":{"tools":"odd","tasks":{"list":{}}},"serverInfo":{"name":"played","version":"0"}}}`)
 		s.want(`"notifications/initialized"`)
 		f(s)
 		for s.in.Scan() {
@@ -277,9 +286,11 @@ func TestSeveralResponses(t *testing.T) {
 		}, func(s *scripted) {
 			s.want(`"id":2`)
 			s.send(`npm warn something`, `{"jsonrpc":"2.0","method":"n","params":{"a":1}}`,
-				`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, ``, `[1]`, `{"jsonrpc":"2.0","id":99,"result":{}}`,
+				`{"jsonrpc":"2.0","id":2,"result":{"n":1}}`, ``, `[1]`,
+				`{"jsonrpc":"2.0","id":99,"result":{}}`,
 				`{"jsonrpc":"2.0","method":"n"}`,
-				`{"jsonrpc":"2.0","id":2,"result":{"n":2}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":3}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":4}}`)
+				`{"jsonrpc":"2.0","id":2,"result":{"n":2}}`, `{"jsonrpc":"2.0","id":2,"result":{"n":3}}`,
+				`{"jsonrpc":"2.0","id":2,"result":{"n":4}}`)
 			s.want(`"id":3`)
 			s.send(`{"jsonrpc":"2.0","id":3,"result":{"text":"` + strings.Repeat("x", 1000) + `"}}`)
 			s.want(`"id":4`)
@@ -293,10 +304,13 @@ func TestSeveralResponses(t *testing.T) {
 			t.Errorf("%s, %v", first, err)
 		}
 		var e *Error
-		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "too long") {
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) ||
+			!strings.Contains(e.Message, "too long") {
 			t.Errorf("a response that is too long: %v", err)
 		}
-		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) || e.Code != mcp.CodeInvalidParams || e.Message != "no" || fmt.Sprintf("%s", e.Data) != `[12345678901234567890,"\"\u0000é"]` {
+		if err := c.Call(t.Context(), "m", nil, nil); !errors.As(err, &e) ||
+			e.Code != mcp.CodeInvalidParams || e.Message != "no" ||
+			fmt.Sprintf("%s", e.Data) != `[12345678901234567890,"\"\u0000é"]` {
 			t.Errorf("an error: %v, data %s", err, e.Data)
 		}
 		if want := `n{"a":1} {"n":1} n {"n":2} {"n":3}`; strings.Join(got, " ") != want {
@@ -368,10 +382,12 @@ func TestMemoryOfALongAnswer(t *testing.T) {
 	const size = 1 << 20
 	item := `{"name":"tool","description":"says \"so\"","inputSchema":{"type":"object"}},`
 	list := "[" + strings.Repeat(item, size/len(item)) + "1]"
-	for _, answer := range []string{`"result":{"tools":` + list + `}`, `"error":{"code":1,"message":"m","data":` + list + `}`} {
+	for _, answer := range []string{`"result":{"tools":` + list + `}`,
+		`"error":{"code":1,"message":"m","data":` + list + `}`} {
 		line := []byte(`{"jsonrpc":"2.0","id":1,` + answer + "}\n")
 		asked := &firstWrite{done: make(chan struct{})}
-		c := newClient(DialOptions{In: asked, Out: readAfter{asked.done, bytes.NewReader(line)}, MaxLine: DefaultMaxLine}, nil)
+		c := newClient(DialOptions{In: asked, Out: readAfter{asked.done, bytes.NewReader(line)},
+			MaxLine: DefaultMaxLine}, nil)
 		c.start()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -407,13 +423,15 @@ func TestBrokenAnswers(t *testing.T) {
 		c := play(t, DialOptions{}, func(s *scripted) {
 			for _, answer := range answers {
 				s.want(`"method":"m"`)
-				s.send(`{"jsonrpc":"2.0","id":1000}`, `{"jsonrpc":"2.0","id":"2"}`, `{"jsonrpc":"2.0"}`, answer)
+				s.send(`{"jsonrpc":"2.0","id":1000}`, `{"jsonrpc":"2.0","id":"2"}`,
+					`{"jsonrpc":"2.0"}`, answer)
 			}
 		})
 		for _, answer := range answers {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var e *Error
-			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) || !strings.Contains(e.Message, "the server's answer ") {
+			if err := c.Call(ctx, "m", nil, nil); !errors.As(err, &e) ||
+				!strings.Contains(e.Message, "the server's answer ") {
 				t.Errorf("%s: %v", answer, err)
 			}
 			cancel()
@@ -440,7 +458,8 @@ func TestLenientAnswers(t *testing.T) {
 		})
 		for _, answer := range answers {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if raw, err := c.Do(ctx, &Request{Method: "m"}); err != nil || rawjson.Member(raw, "text") == nil {
+			if raw, err := c.Do(ctx, &Request{Method: "m"}); err != nil ||
+				rawjson.Member(raw, "text") == nil {
 				t.Errorf("%s: %s %v", answer, raw, err)
 			}
 			cancel()
@@ -454,7 +473,8 @@ func TestLogLineIsNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := play(t, DialOptions{}, func(s *scripted) {
 			s.want(`"method":"m"`)
-			s.send(`{"level":"error","id":2,"error":"it is slow","msg":"handling a request"}`, `{"jsonrpc":"2.0","id":2,"result":{}}`)
+			s.send(`{"level":"error","id":2,"error":"it is slow","msg":"handling a request"}`,
+				`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		})
 		if err := c.Call(t.Context(), "m", nil, nil); err != nil {
 			t.Error(err)
@@ -466,9 +486,14 @@ func TestLogLineIsNoAnswer(t *testing.T) {
 // A message with a member twice is dropped, whatever its other members are.
 func TestServersMembersTwice(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := play(t, DialOptions{OnNotification: func(method string, _ json.RawMessage) { t.Errorf("told of %q", method) }}, func(s *scripted) {
-			s.send(`{"jsonrpc":"2.0","method":"a","method":"b"}`, `{"jsonrpc":"2.0","error":{},"id":1,"id":2}`,
-				`{"jsonrpc":"2.0","method":"a","params":{},"params":{}}`, `{"jsonrpc":"2.0","id":9,"jsonrpc":"2.0","method":"ping"}`)
+		c := play(t, DialOptions{OnNotification: func(method string,
+			_ json.RawMessage) {
+			t.Errorf("told of %q", method)
+		}}, func(s *scripted) {
+			s.send(`{"jsonrpc":"2.0","method":"a","method":"b"}`,
+				`{"jsonrpc":"2.0","error":{},"id":1,"id":2}`,
+				`{"jsonrpc":"2.0","method":"a","params":{},"params":{}}`,
+				`{"jsonrpc":"2.0","id":9,"jsonrpc":"2.0","method":"ping"}`)
 			s.want(`"id":2`)
 			s.send(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 		})
@@ -487,9 +512,13 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		long := strings.Repeat("x", 20<<10)
 		resume := make(chan struct{})
 		sent := make(chan struct{})
-		c := play(t, DialOptions{OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return long, nil }}, func(s *scripted) {
+		c := play(t, DialOptions{OnRequest: func(context.Context, string, json.RawMessage) (any,
+			error) {
+			return long, nil
+		}}, func(s *scripted) {
 			for i := range many {
-				s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i), fmt.Sprintf(`{"jsonrpc":"2.0","id":"%04000d","method":"ping"}`, i))
+				s.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"x"}`, i),
+					fmt.Sprintf(`{"jsonrpc":"2.0","id":"%04000d","method":"ping"}`, i))
 			}
 			close(sent)
 			<-resume
@@ -497,7 +526,8 @@ func TestServerThatDoesNotRead(t *testing.T) {
 		<-sent
 		for range 100 {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if _, err := c.Do(ctx, &Request{Method: "m", Params: map[string]string{"long": long}}); !errors.Is(err, context.DeadlineExceeded) {
+			if _, err := c.Do(ctx, &Request{Method: "m",
+				Params: map[string]string{"long": long}}); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Do: %v", err)
 			}
 			cancel()
@@ -543,7 +573,8 @@ func TestManyRequestsWait(t *testing.T) {
 func TestServersRequests(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		answered := make(chan struct{})
-		c := play(t, DialOptions{OnRequest: func(ctx context.Context, method string, params json.RawMessage) (any, error) {
+		c := play(t, DialOptions{OnRequest: func(ctx context.Context, method string,
+			params json.RawMessage) (any, error) {
 			switch method {
 			case "wait":
 				<-ctx.Done()
@@ -559,7 +590,8 @@ func TestServersRequests(t *testing.T) {
 			s.want(`{"jsonrpc":"2.0","id":"a\u0062","result":{"method":"elicitation/create","params":{"message":"?"}}}`)
 			s.send(`{"jsonrpc":"2.0","id":"w","method":"ping2"}`)
 			s.want(`"id":"w","error"`)
-			s.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}`, `{"jsonrpc":"2.0","id":5,"method":"fail"}`)
+			s.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"w"}}`,
+				`{"jsonrpc":"2.0","id":5,"method":"fail"}`)
 			s.want(`{"jsonrpc":"2.0","id":5,"error":{"code":-32603,"message":"no way"}}`)
 			s.send(`{"jsonrpc":"2.0","id":6,"method":"wait"}`) // goes on until Close
 			close(answered)
@@ -666,7 +698,8 @@ func TestListenPauses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)
 		asked := 0
-		srv.Handle(Handshake, "subscriptions/listen", func(context.Context, *Caller, json.RawMessage) (any, error) {
+		srv.Handle(Handshake, "subscriptions/listen", func(context.Context, *Caller,
+			json.RawMessage) (any, error) {
 			asked++
 			return nil, Errorf(mcp.CodeStreamLost, "lost")
 		})
@@ -724,7 +757,8 @@ func TestStatelessMeta(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		srv := NewServer(nil)
 		srv.Handle(Stateless, "who", func(_ context.Context, c *Caller, params json.RawMessage) (any, error) {
-			return map[string]any{"elicits": c.Capabilities.AsksByForm(), "client": c.Client.Name, "token": c.Meta.ProgressToken, `"quoted"`: params}, nil
+			return map[string]any{"elicits": c.Capabilities.AsksByForm(), "client": c.Client.Name,
+				"token": c.Meta.ProgressToken, `"quoted"`: params}, nil
 		})
 		inR, inW := io.Pipe()
 		outR, outW := io.Pipe()
@@ -737,7 +771,8 @@ func TestStatelessMeta(t *testing.T) {
 		if c.Server().Name != "runnel" {
 			t.Errorf("the server is %+v", c.Server())
 		}
-		raw, err := c.Do(t.Context(), &Request{Method: "who", Params: map[string]any{"_meta": map[string]any{"progressToken": "t"}}})
+		raw, err := c.Do(t.Context(), &Request{Method: "who",
+			Params: map[string]any{"_meta": map[string]any{"progressToken": "t"}}})
 		if err != nil || !strings.Contains(string(raw), `"client":"me","elicits":true,"token":"t"`) {
 			t.Errorf("%s, %v", raw, err)
 		}
@@ -767,7 +802,8 @@ func TestServerTakesNothing(t *testing.T) {
 		c.start()
 		_ = c.Notify("n", nil) // its write fails
 		synctest.Wait()
-		if _, err := c.Do(t.Context(), &Request{Method: "m"}); !errors.Is(err, ErrClosed) || !errors.Is(err, io.ErrClosedPipe) {
+		if _, err := c.Do(t.Context(), &Request{Method: "m"}); !errors.Is(err, ErrClosed) ||
+			!errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("Do: %v", err)
 		}
 		c.Close()
@@ -791,7 +827,8 @@ func TestSlowDiscover(t *testing.T) {
 				} else {
 					s.want(`"notifications/cancelled"`)
 					s.want(`"initialize"`)
-					s.send(`{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"` + newest() + `","capabilities":{},"serverInfo":{"name":"slow","version":"0"}}}`)
+					s.send(`{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"` + newest() +
+						`","capabilities":{},"serverInfo":{"name":"slow","version":"0"}}}`)
 				}
 				for s.in.Scan() {
 				}

@@ -42,7 +42,8 @@ type conn struct {
 
 	rpc     *jsonrpc2.Conn
 	started chan struct{} // closed when rpc is set
-	drained chan struct{} // closed when the Conn may see the end of the input, which makes it forget all requests
+	// closed when the Conn may see the end of the input, which makes it forget all requests.
+	drained chan struct{}
 
 	sending *request // owned by the sender, which holds outgoing.turn
 
@@ -56,7 +57,8 @@ type conn struct {
 }
 
 func newConn(p *peer, in io.Reader, eof error) *conn {
-	return &conn{peer: p, lines: newLineReader(in, p.maxLine), eof: eof, started: make(chan struct{}), drained: make(chan struct{}), arrived: map[uint64]*call{}}
+	return &conn{peer: p, lines: newLineReader(in, p.maxLine), eof: eof, started: make(chan struct{}),
+		drained: make(chan struct{}), arrived: map[uint64]*call{}}
 }
 
 // read starts reading.
@@ -83,12 +85,14 @@ func (c *conn) ReadObject(v any) (err error) {
 			c.answers = c.answers[1:]
 			c.due.Add(-1)
 			c.mu.Unlock()
-			return v.(json.Unmarshaler).UnmarshalJSON(append(strconv.AppendUint([]byte(`{"id":`), id, 10), `,"result":true}`...))
+			return v.(json.Unmarshaler).UnmarshalJSON(append(strconv.AppendUint([]byte(`{"id":`), id, 10),
+				`,"result":true}`...))
 		}
 		line, err := c.lines.next()
 		switch {
 		case err == errLineTooLong:
-			problem := Errorf(mcp.CodeInvalidRequest, "message too long: the limit is %d bytes a line", c.maxLine)
+			problem := Errorf(mcp.CodeInvalidRequest,
+				"message too long: the limit is %d bytes a line", c.maxLine)
 			c.dispatch(&message{w: c.w, id: line, problem: problem}, nil)
 		case err != nil:
 			if err == io.EOF {
@@ -106,7 +110,8 @@ func (c *conn) ReadObject(v any) (err error) {
 			c.number++
 			c.arrived[c.number] = newCall(c.peer, &m)
 			text := strconv.AppendUint(append(make([]byte, 0, 64), `{"id":`...), c.number, 10)
-			return v.(json.Unmarshaler).UnmarshalJSON(append(append(append(text, `,"method":`...), m.method...), '}'))
+			return v.(json.Unmarshaler).UnmarshalJSON(append(append(append(text, `,"method":`...),
+				m.method...), '}'))
 		}
 	}
 }

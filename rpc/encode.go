@@ -69,7 +69,8 @@ func (e *encoder) value(value any) error {
 	if err := own.WriteJSON(&e.buf); err != nil {
 		return err
 	}
-	if written := e.buf.Bytes()[begin:]; bytes.IndexByte(written, '\n') >= 0 || bytes.IndexByte(written, '\r') >= 0 {
+	if written := e.buf.Bytes()[begin:]; bytes.IndexByte(written, '\n') >= 0 ||
+		bytes.IndexByte(written, '\r') >= 0 {
 		written = bytes.Clone(written)
 		e.buf.Truncate(begin)
 		return json.Compact(&e.buf, written)
@@ -91,7 +92,8 @@ func (e *encoder) raw(name string, value []byte) {
 // response encodes a response with its newline. dress, if set, adds what the era requires of the result that
 // begins at begin; a bare result has none of it yet. If the result cannot be encoded, the response is an
 // internal error, and the cause is returned too.
-func (e *encoder) response(head, id []byte, result any, failure *Error, dress func(e *encoder, begin int, bare bool) error) (err error) {
+func (e *encoder) response(head, id []byte, result any, failure *Error,
+	dress func(e *encoder, begin int, bare bool) error) (err error) {
 	e.buf.Write(head)
 	if id != nil {
 		e.raw("id", id)

@@ -53,9 +53,11 @@ func (s *session) initialize(c *call) {
 func (s *session) open(c *call) *Error {
 	switch {
 	case c.batch != nil:
-		return Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch") // basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch"
+		// basic/lifecycle (2025-03-26): "MUST NOT be part of a JSON-RPC batch".
+		return Errorf(mcp.CodeInvalidRequest, "initialize cannot be part of a batch")
 	case s.negotiated.Version != nil:
-		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s", s.negotiated.Version.Name)
+		return Errorf(mcp.CodeInvalidRequest, "initialize: the session is open already, with %s",
+			s.negotiated.Version.Name)
 	}
 	var p mcp.InitializeParams
 	// Unmarshal continues after a member of the wrong type, which then reads as absent: an unknown kind of
@@ -96,25 +98,30 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 	c := Caller{Era: Stateless}
 	name := rawjson.Unquote(meta.ProtocolVersion)
 	if name == "" {
-		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version", mcp.MetaProtocolVersion)
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be a protocol version",
+			mcp.MetaProtocolVersion)
 	}
 	if c.Version = mcp.LookupVersion(name); c.Version == nil || !c.Version.Stateless {
 		message := "unsupported protocol version"
 		if c.Version != nil {
 			message += " in _meta: " + name + " is spoken in a session, which initialize opens"
 		}
-		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: message, Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
+		return c, &Error{Code: mcp.CodeUnsupportedVersion, Message: message,
+			Data: unsupported{supportedVersions(), name[:min(len(name), maxID)]}}
 	}
 	if !rawjson.IsObject(meta.ClientCapabilities) {
-		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object", mcp.MetaClientCapabilities)
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be an object",
+			mcp.MetaClientCapabilities)
 	}
 	// "If the [logLevel] is not a recognized log level, the server SHOULD reject that request"
 	// (server/utilities/logging)
 	if meta.LogLevel != nil && !slices.Contains(logLevels, string(meta.LogLevel)) {
-		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel, strings.Join(logLevels, ", "))
+		return c, Errorf(mcp.CodeInvalidParams, "params._meta[%q] must be one of %s", mcp.MetaLogLevel,
+			strings.Join(logLevels, ", "))
 	}
 	// Decoding the same client in each request would take longer than the rest of a call.
-	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) || !bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
+	if l := &s.last; !bytes.Equal(l.clientInfo, meta.ClientInfo) ||
+		!bytes.Equal(l.clientCapabilities, meta.ClientCapabilities) {
 		*l = statelessClient{clientInfo: meta.ClientInfo, clientCapabilities: meta.ClientCapabilities}
 		// Unmarshal continues after a member of the wrong type, which then reads as absent.
 		_ = rawjson.Unmarshal(meta.ClientCapabilities, &l.capabilities)
@@ -125,7 +132,8 @@ func (s *session) stateless(meta *mcp.RequestMeta) (Caller, *Error) {
 }
 
 // logLevels are the encoded values of logLevel.
-var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`, `"emergency"`}
+var logLevels = []string{`"debug"`, `"info"`, `"notice"`, `"warning"`, `"error"`, `"critical"`, `"alert"`,
+	`"emergency"`}
 
 // unsupported is the data of an UnsupportedProtocolVersionError.
 type unsupported struct {

@@ -136,7 +136,8 @@ var ErrNoStream = errors.New("the mark names no stream that can be resumed")
 // is ErrNoStream if there will never be one. begin must not wait: it calls Caller.Hold, and writes the rest
 // of the stream in another goroutine until its context ends: later output is not taken. A mark
 // comes from the client, so nothing in it can be trusted.
-func (s *Server) HandleResume(f func(ctx context.Context, mark string) (begin func(open context.Context, c *Caller), err error)) {
+func (s *Server) HandleResume(f func(ctx context.Context,
+	mark string) (begin func(open context.Context, c *Caller), err error)) {
 	s.resume = f
 }
 

@@ -194,7 +194,10 @@ func TestExchangesDoNotWaitForEachOther(t *testing.T) {
 func TestSessionIsNotPatient(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := NewServer(&Options{Drain: -1})
-		s.Handle(Handshake, "work", func(_ context.Context, c *Caller, _ json.RawMessage) (any, error) { return c.Patient(), nil })
+		s.Handle(Handshake, "work", func(_ context.Context, c *Caller, _ json.RawMessage) (any,
+			error) {
+			return c.Patient(), nil
+		})
 		c, _ := carried(t, s)
 		_, out := take(t, c, `{"jsonrpc":"2.0","id":1,"method":"work"}`)
 		out.wants(t, true, `{"jsonrpc":"2.0","id":1,"result":false}`)

@@ -13,7 +13,8 @@ import (
 
 func TestLines(t *testing.T) {
 	const limit = 10
-	in := "\ufeffone\r\n\n \t\r\n0123456789\n0123456789x\n01234567890123456789\ntwo\n" + strings.Repeat("y", 3*readSize) + "\nlast"
+	in := "\ufeffone\r\n\n \t\r\n0123456789\n0123456789x\n01234567890123456789\ntwo\n" +
+		strings.Repeat("y", 3*readSize) + "\nlast"
 	want := []string{"one", "0123456789", "", "", "two", "", "last"}
 	for name, r := range map[string]io.Reader{
 		"at once":        strings.NewReader(in),

@@ -17,11 +17,14 @@ import (
 // session ends as it should.
 func FuzzLines(f *testing.F) {
 	for _, line := range []string{
-		``, "\r", `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, `{"jsonrpc":"2.0","id":1.0,"method":"ping"}`,
+		``, "\r", `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`,
+		`{"jsonrpc":"2.0","id":1.0,"method":"ping"}`,
 		`{"jsonrpc":"2.0","id":"a\"b\\","method":"echo","params":{"_meta":{"progressToken":1}},"sessionId":"s"}`,
-		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1e99}}`, "\xff", "\ufeff{", `{"id":1,"id":2}`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":1,"error":{"code":1e99}}`, "\xff",
+		"\ufeff{", `{"id":1,"id":2}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
-		initializeLine("2025-03-26"), strings.Repeat("[", 100), `{"method":"x","id":3,"p":"` + strings.Repeat("x", 3000) + `"}`,
+		initializeLine("2025-03-26"), strings.Repeat("[", 100),
+		`{"method":"x","id":3,"p":"` + strings.Repeat("x", 3000) + `"}`,
 	} {
 		f.Add([]byte(line), false)
 		f.Add([]byte(line), true)
@@ -51,16 +54,22 @@ func FuzzLines(f *testing.F) {
 // Whatever a server writes, a good answer after it is taken.
 func FuzzServerLines(f *testing.F) {
 	for _, line := range []string{
-		``, `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, "\xff", `{"jsonrpc":"2.0","id":"a","method":"x"}`,
-		`{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","error":{},"id":7,"id":2}`, `{"jsonrpc":"2.0","method":"a","method":"b"}`,
-		`{"jsonrpc":"2.0","error":{"code":1e99}}`, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`,
+		``, `{}`, `[]`, `[1,{"jsonrpc":"2.0","id":1,"method":"ping"}]`, `null`, "\xff",
+		`{"jsonrpc":"2.0","id":"a","method":"x"}`,
+		`{"jsonrpc":"2.0","id":7,"result":{}}`, `{"jsonrpc":"2.0","error":{},"id":7,"id":2}`,
+		`{"jsonrpc":"2.0","method":"a","method":"b"}`,
+		`{"jsonrpc":"2.0","error":{"code":1e99}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"a"}}`,
 	} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, garbage []byte) {
 		asked := make(chan struct{})
-		c := newClient(DialOptions{In: &firstWrite{done: asked}, MaxLine: 2000, OnNotification: func(string, json.RawMessage) {},
-			Out:       readAfter{asked, io.MultiReader(bytes.NewReader(garbage), strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n"))},
+		c := newClient(DialOptions{In: &firstWrite{done: asked}, MaxLine: 2000,
+			OnNotification: func(string, json.RawMessage) {},
+			Out: readAfter{asked,
+				io.MultiReader(bytes.NewReader(garbage),
+					strings.NewReader("\n"+`{"jsonrpc":"2.0","id":99,"result":{"good":true}}`+"\n"))},
 			OnRequest: func(context.Context, string, json.RawMessage) (any, error) { return nil, nil }}, nil)
 		c.outgoing.last = 98
 		c.start()
@@ -99,7 +108,8 @@ func (r readAfter) Read(p []byte) (int, error) {
 // checkLine checks that a line is one JSON-RPC response or a batch of them: the fuzzed server says nothing
 // else.
 func checkLine(t *testing.T, line string) {
-	if !strings.HasSuffix(line, "\n") || !utf8.ValidString(line) || strings.ContainsAny(line[:len(line)-1], "\r\n") {
+	if !strings.HasSuffix(line, "\n") || !utf8.ValidString(line) ||
+		strings.ContainsAny(line[:len(line)-1], "\r\n") {
 		t.Errorf("not a line: %q", line)
 	}
 	var list []json.RawMessage
@@ -114,7 +124,8 @@ func checkLine(t *testing.T, line string) {
 		_, hasResult := r["result"]
 		_, hasError := r["error"]
 		id, hasID := r["id"]
-		if string(r["jsonrpc"]) != `"2.0"` || hasResult == hasError || hasResult && !hasID || hasID && checkID(id) != "" {
+		if string(r["jsonrpc"]) != `"2.0"` || hasResult == hasError || hasResult && !hasID ||
+			hasID && checkID(id) != "" {
 			t.Errorf("no response: %s", m)
 		}
 		for name := range r {
@@ -156,7 +167,8 @@ func FuzzSplit(f *testing.F) {
 		for i := range b {
 			l.drop(b[i : i+1])
 		}
-		if m, id := parseMessage(b), findID(l.head, l.tail); id != nil && len(m.id) > 0 && !bytes.Equal(id, m.id) {
+		if m, id := parseMessage(b), findID(l.head, l.tail); id != nil && len(m.id) > 0 &&
+			!bytes.Equal(id, m.id) {
 			t.Errorf("%q was found in %q", id, b)
 		}
 	})

@@ -22,7 +22,8 @@ func TestInitialize(t *testing.T) {
 	} {
 		t.Run(tt.asked, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				srv := NewServer(&Options{Info: mcp.Implementation{Name: "n", Title: "T", Version: "v"}, Instructions: "read <this>"})
+				srv := NewServer(&Options{Info: mcp.Implementation{Name: "n", Title: "T", Version: "v"},
+					Instructions: "read <this>"})
 				srv.Declare(func(c *Caller, caps *mcp.ServerCapabilities) {
 					caps.Tools = &mcp.ListCapability{}
 					if c.Version.Tasks {
@@ -38,7 +39,8 @@ func TestInitialize(t *testing.T) {
 				if mcp.LookupVersion(tt.got).Tasks {
 					tasks = `,"tasks":{}`
 				}
-				p.wantExactly(`{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"` + tt.got + `","capabilities":{"tools":{}` + tasks + `},` +
+				p.wantExactly(`{"jsonrpc":"2.0","id":"init","result":{"protocolVersion":"` + tt.got +
+					`","capabilities":{"tools":{}` + tasks + `},` +
 					`"serverInfo":{"name":"n",` + title + `"version":"v"},"instructions":"read <this>"}}`)
 				p.send(initializeLine(tt.asked))
 				p.want(`"error":{"code":-32600,"message":"initialize: the session is open already`)
@@ -49,7 +51,8 @@ func TestInitialize(t *testing.T) {
 }
 
 func TestInitializeRefused(t *testing.T) {
-	for _, params := range []string{``, `,"params":{}`, `,"params":[]`, `,"params":{"protocolVersion":5}`, `,"params":{"protocolVersion":""}`} {
+	for _, params := range []string{``, `,"params":{}`, `,"params":[]`, `,"params":{"protocolVersion":5}`,
+		`,"params":{"protocolVersion":""}`} {
 		bubble(t, func(t *testing.T) {
 			p := dial(t, echoServer(nil))
 			p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize"` + params + `}`)
@@ -73,19 +76,23 @@ func TestCallerKnowsTheClient(t *testing.T) {
 			return nil, nil
 		})
 		p := dial(t, srv)
-		p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + newest() + `","clientInfo":{"name":"c","version":3},` +
+		p.send(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + newest() +
+			`","clientInfo":{"name":"c","version":3},` +
 			`"capabilities":{"elicitation":7,"tasks":{"list":{},"streaming":{"partial":{"x":1}}},"roots":[]}}}`)
 		p.want(`"result"`)
 		p.send(`{"jsonrpc":"2.0","id":-5,"sessionId":"s","method":"who","params":{"a":{"_meta":{"progressToken":9}},"_meta":{"x":1,"progressToken":"t\/1"}}}`)
 		p.want(`{"jsonrpc":"2.0","sessionId":"s","id":-5,"result":{}}`)
-		if got.Era != Handshake || got.Version.Name != newest() || got.Client.Name != "c" || !got.Capabilities.StreamsPartials() {
+		if got.Era != Handshake || got.Version.Name != newest() || got.Client.Name != "c" ||
+			!got.Capabilities.StreamsPartials() {
 			t.Errorf("got %+v", got)
 		}
-		if string(got.ID()) != "-5" || string(got.Head()) != `{"jsonrpc":"2.0","sessionId":"s"` || string(got.Meta.ProgressToken) != `"t\/1"` {
+		if string(got.ID()) != "-5" || string(got.Head()) != `{"jsonrpc":"2.0","sessionId":"s"` ||
+			string(got.Meta.ProgressToken) != `"t\/1"` {
 			t.Errorf("got id %s, head %s, token %s", got.ID(), got.Head(), got.Meta.ProgressToken)
 		}
 		for _, token := range []string{`{}`, `null`, `1.5`, `true`} {
-			p.send(`{"jsonrpc":"2.0","id":1,"method":"who","params":{"_meta":{"progressToken":` + token + `}}}`)
+			p.send(`{"jsonrpc":"2.0","id":1,"method":"who","params":{"_meta":{"progressToken":` +
+				token + `}}}`)
 			p.want(`"result"`)
 			if got.Meta.ProgressToken != nil {
 				t.Errorf("token %s was taken", token)
@@ -97,7 +104,8 @@ func TestCallerKnowsTheClient(t *testing.T) {
 
 func TestMethods(t *testing.T) {
 	got := echoServer(nil).Methods()
-	want := []string{"handshake echo", "handshake initialize", "handshake notifications/cancelled", "handshake notifications/initialized", "handshake ping",
+	want := []string{"handshake echo", "handshake initialize", "handshake notifications/cancelled",
+		"handshake notifications/initialized", "handshake ping",
 		"stateless notifications/cancelled", "stateless server/discover"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %s", strings.Join(got, ", "))

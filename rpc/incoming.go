@@ -78,7 +78,8 @@ func (f *incoming) admit(c *call) *Error {
 	case f.closed:
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
-		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes", f.maxBytes)
+		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes",
+			f.maxBytes)
 	}
 	c.ctx, c.cancel = context.WithCancelCause(c.parent)
 	f.byID[c.key] = c
@@ -218,7 +219,8 @@ type call struct {
 func newCall(p *peer, m *message) *call {
 	raw := append(append(make([]byte, 0, len(m.id)+len(m.params)), m.id...), m.params...)
 	m.w.hold()
-	c := &call{incoming: &p.incoming, log: &p.log, parent: p.ctx, w: m.w, id: raw[:len(m.id):len(m.id)], key: idKey(m.id), head: m.head(), batch: m.batch}
+	c := &call{incoming: &p.incoming, log: &p.log, parent: p.ctx, w: m.w, id: raw[:len(m.id):len(m.id)],
+		key: idKey(m.id), head: m.head(), batch: m.batch}
 	if m.params != nil {
 		c.params = raw[len(m.id):]
 	}
@@ -267,7 +269,8 @@ func (c *call) answer(result any, err error) {
 	failure, ok := errors.AsType[*Error](err)
 	switch {
 	case err == nil, ok:
-	case context.Cause(c.ctx) == ErrShutdown && (errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
+	case context.Cause(c.ctx) == ErrShutdown &&
+		(errors.Is(err, context.Canceled) || errors.Is(err, ErrShutdown)):
 		failure = Errorf(mcp.CodeBusy, "%v", ErrShutdown)
 	default:
 		c.log.Error().Err(err).Str("method", c.method).Msg("a request failed")
@@ -296,7 +299,8 @@ func (c *call) answer(result any, err error) {
 func (c *call) handle(h func(context.Context) (any, error)) (result any, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("a handler panicked")
+			c.log.Error().Str("method", c.method).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).
+				Msg("a handler panicked")
 			result, err = nil, errInternal
 		}
 	}()
@@ -332,9 +336,10 @@ const maxBatch = 1000
 // A batch is refused while more than maxUnread bytes of answers are unread, whether they wait for the rest of
 // their batch or for the client.
 type batch struct {
-	w     *writer
-	held  *atomic.Int64 // bytes of answers in all incomplete batches
-	calls []func()      // the calls of the batch; owned by the reader, which starts them after it has read the whole batch
+	w    *writer
+	held *atomic.Int64 // bytes of answers in all incomplete batches
+	// The calls of the batch; owned by the reader, which starts them after it has read the whole batch.
+	calls []func()
 
 	mu    sync.Mutex
 	open  int    // members without an answer, plus the reader while it is still reading the batch

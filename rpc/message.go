@@ -127,7 +127,8 @@ func Refusal(id []byte, failure *Error) []byte {
 	}
 	e := newEncoder()
 	defer e.free()
-	_ = e.response(lineHead, id, nil, failure, nil) // fails only if Data cannot be encoded; then it is an internal error
+	// Fails only if Data cannot be encoded; then it is an internal error.
+	_ = e.response(lineHead, id, nil, failure, nil)
 	return bytes.Clone(bytes.TrimSuffix(e.buf.Bytes(), []byte("\n")))
 }
 
@@ -147,7 +148,9 @@ func checkID(raw []byte) string {
 	switch {
 	case len(raw) > maxID:
 		return fmt.Sprintf(`"id" is longer than %d bytes`, maxID)
-	case len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) && (raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")): // numbers begin below "A"
+	case len(raw) > 0 && json.Valid(raw) && utf8.Valid(raw) &&
+		(raw[0] == '"' || raw[0] < 'A' && !bytes.ContainsAny(raw, ".eE")):
+		// Numbers begin below "A".
 		return ""
 	}
 	return `"id" is neither a string nor an integer`
@@ -156,7 +159,8 @@ func checkID(raw []byte) string {
 // idKey returns the same key for equal ids: a string may be written with or without escapes.
 func idKey(raw []byte) string {
 	if raw[0] == '"' && bytes.IndexByte(raw, '\\') >= 0 {
-		return `"` + rawjson.Unquote(raw) + `"` // no other id has this key: one without escapes has no quote inside
+		// No other id has this key: one without escapes has no quote inside.
+		return `"` + rawjson.Unquote(raw) + `"`
 	}
 	return string(raw)
 }

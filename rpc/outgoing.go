@@ -23,7 +23,8 @@ type outgoing struct {
 	log zerolog.Logger
 
 	turn chan struct{} // holds a value while a request waits for its turn; capacity 1
-	last uint64        // owned by the holder of turn; starts at 1: some clients and servers treat the id 0 as none
+	// Owned by the holder of turn; starts at 1: some clients and servers treat the id 0 as none.
+	last uint64
 
 	mu      sync.Mutex
 	waiting map[uint64]*request
@@ -57,7 +58,9 @@ func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) 
 	await, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.input, cancel)()
-	if req.w != p.w { // an exchange; on pipes an answer may still be waiting to be read, even though nothing more can be written
+	// An exchange; on pipes an answer may still be waiting to be read, even though nothing more can be
+	// written.
+	if req.w != p.w {
 		defer context.AfterFunc(req.w.failed, cancel)() // the request is not read, so no answer will come
 	}
 	wait, err := p.sendInTurn(await, req)
@@ -75,8 +78,11 @@ func (p *peer) send(ctx context.Context, req *request) (json.RawMessage, error) 
 	case err == nil:
 		return req.answer.Result, nil
 	}
-	if err = p.unanswered(ctx, req, err); ctx.Err() != nil && p.input.Err() == nil && req.method != "initialize" { // "The initialize request MUST NOT be cancelled by clients"
-		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, req.id, 10), Reason: err.Error(), Meta: req.meta}
+	// "The initialize request MUST NOT be cancelled by clients".
+	if err = p.unanswered(ctx, req, err); ctx.Err() != nil && p.input.Err() == nil &&
+		req.method != "initialize" {
+		c := mcp.CancelledParams{RequestID: strconv.AppendUint(nil, req.id, 10), Reason: err.Error(),
+			Meta: req.meta}
 		if notify(req.head, "notifications/cancelled", c, req.w.now) == ErrClosed {
 			_ = notify(req.head, "notifications/cancelled", c, p.w.now)
 		}

@@ -55,7 +55,8 @@ type role interface {
 func newPeer(out Output, maxLine, maxInFlight int, log zerolog.Logger) *peer {
 	p := &peer{log: log, maxLine: maxLine}
 	p.input, p.endInput = context.WithCancelCause(context.Background())
-	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled, room: signal.NewWake(), byID: map[string]*call{}, streams: map[string]bool{}}
+	p.incoming = incoming{max: maxInFlight, maxBytes: inFlightLines * int64(maxLine), cause: ErrCancelled,
+		room: signal.NewWake(), byID: map[string]*call{}, streams: map[string]bool{}}
 	p.outgoing = outgoing{log: log, turn: make(chan struct{}, 1), waiting: map[uint64]*request{}}
 	p.w = newWriter(out, p.incoming.freeSlots, log)
 	p.w.lasts = true
@@ -89,7 +90,8 @@ func (p *peer) take(line []byte, w *writer) (m message, request bool) {
 		m.problem = Errorf(mcp.CodeParseError, "%s", parseError(line))
 	case p.maxValues > 0 && values > p.maxValues:
 		m = parseMessage(line)
-		m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d", p.maxValues)
+		m.problem = Errorf(mcp.CodeInvalidRequest, "too many values in a message: the limit is %d",
+			p.maxValues)
 	case line[0] == '[':
 		batch, problem := p.role.array(line, w)
 		if problem != nil {
@@ -143,7 +145,8 @@ func (p *peer) pass(m *message) {
 
 // panicked ends the input after taking a line has panicked.
 func (p *peer) panicked(value any) {
-	p.log.Error().Str("panic", fmt.Sprint(value)).Bytes("stack", debug.Stack()).Msg("taking a message panicked")
+	p.log.Error().Str("panic", fmt.Sprint(value)).Bytes("stack", debug.Stack()).
+		Msg("taking a message panicked")
 	p.endInput(errInternal)
 }
 

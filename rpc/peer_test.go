@@ -69,7 +69,8 @@ func open(t *testing.T, srv *Server, version string) *testPeer {
 }
 
 func initializeLine(version string) string {
-	return `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
+	return `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":"` + version +
+		`","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`
 }
 
 func newest() string { return mcp.NewestHandshake().Name }

@@ -68,7 +68,8 @@ func (s *session) array(line []byte, w *writer) (*batch, *Error) {
 	case n > maxBatch:
 		return nil, Errorf(mcp.CodeInvalidRequest, "batch too long: the limit is %d messages", maxBatch)
 	case s.held.Load()+int64(w.unread()) > maxUnread:
-		return nil, Errorf(mcp.CodeBusy, "too many answers wait to be read: the limit for a batch is %d bytes", maxUnread)
+		return nil, Errorf(mcp.CodeBusy,
+			"too many answers wait to be read: the limit for a batch is %d bytes", maxUnread)
 	}
 	return &batch{w: w, held: &s.held, open: 1}, nil
 }
@@ -96,7 +97,8 @@ func (s *session) admit(method string, meta *mcp.RequestMeta, stateless bool) (C
 	switch {
 	case h == nil && s.srv.handler(Stateless, method) != nil:
 		// "A request missing any required field is malformed" (2026-07-28 basic, "_meta")
-		return s.negotiated, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q", method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
+		return s.negotiated, nil, Errorf(mcp.CodeInvalidParams, "%s needs params._meta with %q and %q",
+			method, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities)
 	case h == nil:
 		// This comes before the check for initialize: clients probe for other eras with methods that are
 		// unknown here, and rely on this answer.
@@ -132,7 +134,8 @@ func requestMeta(params []byte) (meta mcp.RequestMeta, stateless bool) {
 	for it := rawjson.Over(rawjson.Member(params, "_meta")); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
-			if checkID(it.Value) == "" { // "progress tokens MUST be a string or integer value" (basic/utilities/progress)
+			// "progress tokens MUST be a string or integer value" (basic/utilities/progress).
+			if checkID(it.Value) == "" {
 				meta.ProgressToken = it.Value
 			}
 		case "partialResults":
@@ -243,7 +246,8 @@ func ReadParam(name string, value []byte, to any) error {
 
 // ErrCursor refuses an unknown cursor. "Invalid cursors SHOULD result in an error with code -32602"
 // (server/utilities/pagination, "Error Handling").
-var ErrCursor = Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
+var ErrCursor = Errorf(mcp.CodeInvalidParams,
+	"invalid cursor: use the nextCursor of the page before, or none")
 
 // Cursor returns the cursor of the page that a request asks for, "" for the first
 // (server/utilities/pagination). Its error is an *[Error]. Call it first in the handler of any method that

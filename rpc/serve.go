@@ -28,8 +28,9 @@ type session struct {
 	srv *Server
 
 	// Owned by the goroutine that takes a line.
-	last       statelessClient // the client of the latest request of the stateless era
-	negotiated Caller          // the outcome of initialize, copied into the Caller of each request; Version is nil before initialize
+	last statelessClient // the client of the latest request of the stateless era
+	// The outcome of initialize, copied into the Caller of each request; Version is nil before initialize.
+	negotiated Caller
 
 	held atomic.Int64 // see batch
 
@@ -104,7 +105,8 @@ func (s *Server) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	err := context.Cause(ss.input)
-	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} { // interrupt makes a Read return one of the last three
+	// interrupt makes a Read return one of the last three.
+	for _, fine := range []error{io.EOF, os.ErrClosed, os.ErrDeadlineExceeded, io.ErrClosedPipe} {
 		if errors.Is(err, fine) {
 			return nil
 		}
@@ -136,7 +138,8 @@ func (s *session) endHandlers(cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
 	if n := s.incoming.wait(ctx); n > 0 {
-		s.log.Warn().Int("count", n).Dur("after", handlerGrace).Msg("some handlers did not end: going on without them")
+		s.log.Warn().Int("count", n).Dur("after", handlerGrace).
+			Msg("some handlers did not end: going on without them")
 	}
 }
 

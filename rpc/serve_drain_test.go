@@ -21,7 +21,8 @@ func TestDrain(t *testing.T) {
 		after time.Duration // Serve returns
 	}{
 		{"in time", 0, time.Second, `"result":{"text":"done"}`, time.Second},
-		{"too late", 0, time.Minute, `"error":{"code":-32603,"message":"server is shutting down"}`, DefaultDrain},
+		{"too late", 0, time.Minute, `"error":{"code":-32603,"message":"server is shutting down"}`,
+			DefaultDrain},
 		{"a longer drain", 2 * time.Minute, time.Minute, `"result":{"text":"done"}`, time.Minute},
 		{"until it is done", -1, 24 * time.Hour, `"result":{"text":"done"}`, 24 * time.Hour},
 	} {
@@ -29,7 +30,8 @@ func TestDrain(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				srv := NewServer(&Options{Drain: tt.drain})
 				var cause error
-				srv.Handle(Handshake, "work", func(ctx context.Context, _ *Caller, _ json.RawMessage) (any, error) {
+				srv.Handle(Handshake, "work", func(ctx context.Context, _ *Caller,
+					_ json.RawMessage) (any, error) {
 					select {
 					case <-time.After(tt.takes):
 						return result{"done"}, nil
@@ -62,7 +64,8 @@ func TestOnDrain(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			srv := NewServer(&Options{Drain: drain})
 			var c *Caller
-			srv.Handle(Handshake, "start", func(_ context.Context, caller *Caller, _ json.RawMessage) (any, error) {
+			srv.Handle(Handshake, "start", func(_ context.Context, caller *Caller,
+				_ json.RawMessage) (any, error) {
 				c = caller
 				return nil, nil
 			})
@@ -316,7 +319,8 @@ func TestScript(t *testing.T) {
 			t.Error(err)
 		}
 		synctest.Wait()
-		for _, want := range []string{`"id":"init","result"`, `"id":1,"result":{"n":1}`, `"id":2,"result":{}`} {
+		for _, want := range []string{`"id":"init","result"`, `"id":1,"result":{"n":1}`,
+			`"id":2,"result":{}`} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("no %s in\n%s", want, out.String())
 			}

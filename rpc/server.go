@@ -29,17 +29,19 @@ func (e Era) String() string { return [...]string{Handshake: "handshake", Statel
 type Options struct {
 	Info         mcp.Implementation
 	Instructions string
-	MaxLine      int           // bytes of the longest incoming line; 0 = DefaultMaxLine
-	MaxInFlight  int           // requests answered at the same time; 0 = DefaultMaxInFlight
-	Drain        time.Duration // how long requests in flight may go on after EOF; 0 = DefaultDrain, negative = until they are done
-	Log          zerolog.Logger
+	MaxLine      int // bytes of the longest incoming line; 0 = DefaultMaxLine
+	MaxInFlight  int // requests answered at the same time; 0 = DefaultMaxInFlight
+	// How long requests in flight may go on after EOF; 0 = DefaultDrain, negative = until they are done.
+	Drain time.Duration
+	Log   zerolog.Logger
 }
 
 // Defaults of [Options], for those who document or repeat them, as a config file does.
 const (
 	DefaultMaxLine     = 16 << 20
 	DefaultMaxInFlight = 256
-	DefaultDrain       = 2 * time.Second // enough for a call that is nearly done; hosts do not wait long after closing the pipe
+	// Enough for a call that is nearly done; hosts do not wait long after closing the pipe.
+	DefaultDrain = 2 * time.Second
 )
 
 // Handler answers a request in its own goroutine; its result is encoded as JSON. ctx ends when the client
@@ -109,7 +111,8 @@ func (s *Server) Declare(f func(c *Caller, caps *mcp.ServerCapabilities)) {
 
 // HandleOthers registers what answers the requests and takes the notifications whose methods are in no era's
 // table, such as another server that knows them. The reader calls notification, so it must not wait.
-func (s *Server) HandleOthers(request func(ctx context.Context, c *Caller, method string, params json.RawMessage) (any, error),
+func (s *Server) HandleOthers(request func(ctx context.Context, c *Caller, method string,
+	params json.RawMessage) (any, error),
 	notification func(c *Caller, method string, params json.RawMessage)) {
 	s.other, s.others = request, notification
 }
@@ -126,7 +129,8 @@ func (s *Server) knows(method string) bool {
 
 // Introduce lets f replace the Info and Instructions of Options each time they are sent to a client. It is
 // called before the functions of Declare, and must not wait.
-func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string)) {
+func (s *Server) Introduce(f func(c *Caller, info mcp.Implementation,
+	instructions string) (mcp.Implementation, string)) {
 	s.about = f
 }
 

@@ -50,7 +50,8 @@ type writer struct {
 	freeSlots func(slots int) // returns the slots of replies that are about to be written
 	log       zerolog.Logger
 
-	wake   chan bool       // holds a value when there may be something to write: whether it is a reply; capacity 1
+	// holds a value when there may be something to write: whether it is a reply; capacity 1.
+	wake   chan bool
 	done   chan struct{}   // closed when run has ended
 	failed context.Context // ends when nothing more can be written; its cause is the reason
 	fail   context.CancelCauseFunc
@@ -103,7 +104,8 @@ type turn struct {
 }
 
 func newWriter(out Output, freeSlots func(int), log zerolog.Logger) *writer {
-	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1, wake: make(chan bool, 1), done: make(chan struct{})}
+	w := &writer{out: out, reader: "client", freeSlots: freeSlots, log: log, holds: 1,
+		wake: make(chan bool, 1), done: make(chan struct{})}
 	w.failed, w.fail = context.WithCancelCause(context.Background())
 	context.AfterFunc(w.failed, func() { trySend(w.wake, false) })
 	return w
@@ -159,7 +161,8 @@ func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
 	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets
 	// the rest, too. A control line that arrives meanwhile ends the round: a lane may have been opened after
 	// it, such as a task's after its handle.
-	for first := true; !w.moving && len(w.turns) > 0 && len(w.control) == 0 && (first || len(taken) < laneRoom); first = false {
+	for first := true; !w.moving && len(w.turns) > 0 && len(w.control) == 0 &&
+		(first || len(taken) < laneRoom); first = false {
 		t := w.turns[0]
 		w.turns = w.turns[1:]
 		w.writing.Store(int64(len(taken)))
@@ -199,7 +202,8 @@ func (w *writer) now(line []byte) error { return w.queue(line, 0) }
 func (w *writer) try(line []byte) error {
 	if unread := w.unread(); unread > maxUnread {
 		w.dropping.Do(func() {
-			w.log.Warn().Int("unread", unread).Msgf("the %s does not read: dropping what it can do without", w.reader)
+			w.log.Warn().Int("unread", unread).
+				Msgf("the %s does not read: dropping what it can do without", w.reader)
 		})
 		return nil
 	}
@@ -221,7 +225,8 @@ func (w *writer) reply(ctx context.Context, line []byte) error {
 // inTurn queues a line that waits for its turn.
 func (w *writer) inTurn(ctx context.Context, line []byte, slots int) error {
 	return w.awaitTurn(ctx, func(dst []byte) []byte {
-		if len(dst) == 0 && cap(line) > keepBuffer { // no one uses its memory again: 7 MiB take longer to copy than to check
+		// No one uses its memory again: 7 MiB take longer to copy than to check.
+		if len(dst) == 0 && cap(line) > keepBuffer {
 			return line
 		}
 		return append(dst, line...)

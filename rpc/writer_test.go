@@ -231,7 +231,8 @@ func TestControlOvertakes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		w, p := newStalled(t)
 		for i := range 2 {
-			go laneOf(w).Write(t.Context(), line(fmt.Sprintf("partial %d %s", i, strings.Repeat("x", laneRoom))))
+			go laneOf(w).Write(t.Context(),
+				line(fmt.Sprintf("partial %d %s", i, strings.Repeat("x", laneRoom))))
 			synctest.Wait()
 		}
 		large := strings.Repeat("y", laneRoom)

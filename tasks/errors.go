@@ -50,8 +50,10 @@ func WireError(err error) error {
 	case errors.Is(err, ErrNotFound):
 		return rpc.Errorf(mcp.CodeInvalidParams, "task not found: it is unknown or has expired")
 	case errors.Is(err, ErrCursor):
-		return rpc.Errorf(mcp.CodeInvalidParams, "invalid cursor: use the nextCursor of the page before, or none")
-	case errors.As(err, new(Trouble)) || errors.Is(err, ErrAsked) || errors.Is(err, ErrEnding): // the user has to do something about it
+		return rpc.Errorf(mcp.CodeInvalidParams,
+			"invalid cursor: use the nextCursor of the page before, or none")
+	case errors.As(err, new(Trouble)) || errors.Is(err, ErrAsked) || errors.Is(err, ErrEnding):
+		// The user has to do something about it.
 		return rpc.Errorf(mcp.CodeInternalError, "%v", err)
 	default:
 		return err

@@ -25,7 +25,8 @@ func LastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBl
 		}
 	}
 	end, shown := log.Size(), int64(0)
-	_, _ = Tail(ctx, log, max(end-maxLastOutput, 0), func(b partials.Batch) error { // if it fails, the part that could be read is shown
+	// if it fails, the part that could be read is shown.
+	_, _ = Tail(ctx, log, max(end-maxLastOutput, 0), func(b partials.Batch) error {
 		if left := b.Start - shown; left > 0 {
 			said.WriteString(shorten.LeftOut(left, "bytes", "") + "\n")
 		}
@@ -60,7 +61,8 @@ func (t *Task) LastLine(ctx context.Context) (line string) {
 const tailPage = 256 << 10
 
 // Tail passes what a log has after a position to write, and returns where that ends.
-func Tail(ctx context.Context, log *partials.Log, after int64, write func(partials.Batch) error) (int64, error) {
+func Tail(ctx context.Context, log *partials.Log, after int64,
+	write func(partials.Batch) error) (int64, error) {
 	for after < log.Size() {
 		b, next, err := log.ReadAt(ctx, after, tailPage)
 		if err != nil {

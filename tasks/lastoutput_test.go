@@ -19,7 +19,8 @@ func TestRemains(t *testing.T) {
 		}
 	}
 	text, _ := mcp.TextOf(LastOutput(t.Context(), log)[0])
-	if want := fmt.Sprintf("[... %d bytes left out ...]\n", 200<<10-maxLastOutput) + strings.Repeat(line, maxLastOutput>>10); text != want {
+	if want := fmt.Sprintf("[... %d bytes left out ...]\n", 200<<10-maxLastOutput) +
+		strings.Repeat(line, maxLastOutput>>10); text != want {
 		t.Errorf("%d bytes %.100q, want %d bytes %.100q", len(text), text, len(want), want)
 	}
 }

@@ -28,7 +28,8 @@ func TestMatches(t *testing.T) {
 	if said := one.Message(); said != "matched error: error 2 (and 2 more)" {
 		t.Errorf("the copy of an earlier time says %q", said)
 	}
-	if said := m.Message(); !strings.HasPrefix(said, ready+"; matched error: error 216 (and 216 more); matched warning: é") {
+	if said := m.Message(); !strings.HasPrefix(said,
+		ready+"; matched error: error 216 (and 216 more); matched warning: é") {
 		t.Errorf("the status says %q", said)
 	}
 	for _, c := range []struct {
@@ -52,7 +53,8 @@ func TestMatches(t *testing.T) {
 		t.Errorf("a line of %d bytes is kept", len(line))
 	}
 	var again Matches
-	if b, err := json.Marshal(m); err != nil || json.Unmarshal(b, &again) != nil || again.News(m) != "" || m.News(again) != "" {
+	if b, err := json.Marshal(m); err != nil || json.Unmarshal(b, &again) != nil || again.News(m) != "" ||
+		m.News(again) != "" {
 		t.Errorf("what was stored reads as %+v: %v", again, err)
 	}
 }

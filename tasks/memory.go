@@ -59,7 +59,8 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 		s.bytes = Weight(&t)
 		m.held += s.bytes
 		s.end = m.ended.PushBack(s)
-		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)), func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
+		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)),
+			func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
 		for m.held > maxMemory && m.ended.Len() > 1 {
 			m.remove(m.ended.Front().Value.(*inMemory))
 		}
@@ -207,7 +208,8 @@ func (m *Memory) remove(s *inMemory) {
 
 // index returns the index in order of the task with a number, or of the next one. m.mu is held.
 func (m *Memory) index(number uint64) int {
-	i, _ := slices.BinarySearchFunc(m.order, number, func(s *inMemory, n uint64) int { return cmp.Compare(s.number, n) })
+	i, _ := slices.BinarySearchFunc(m.order, number,
+		func(s *inMemory, n uint64) int { return cmp.Compare(s.number, n) })
 	return i
 }
 

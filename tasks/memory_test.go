@@ -56,7 +56,8 @@ func TestMemoryForgetsOldestEnded(t *testing.T) {
 	if m.Held() > tasks.MaxMemory {
 		t.Errorf("held %d bytes, at most %d allowed", m.Held(), tasks.MaxMemory)
 	}
-	if got, want := statetest.IDs(t, m, 10), []string{"running", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
+	if got, want := statetest.IDs(t, m, 10),
+		[]string{"running", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
 }

@@ -28,12 +28,14 @@ const lookBytes = 256 << 10
 func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	n, last := t.Segments.Numbered()
 	grows := now.End > t.Log.Size()
-	owed := (now.Merge || now.Detached) && last < now.End // a state may store numbers a moment later than their output
+	// A state may store numbers a moment later than their output.
+	owed := (now.Merge || now.Detached) && last < now.End
 	var tail []partials.Extent
 	var ends []int64
 	var err error
 	if grows && t.Log.Follows(now.End) {
-		if tail, err = now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes); err != nil { // the first extent may begin earlier
+		// The first extent may begin earlier.
+		if tail, err = now.Output.Load(ctx, max(t.Log.Size(), now.End-lookBytes), 2*lookBytes); err != nil {
 			return false, err
 		}
 		for n := len(tail); n > 0 && tail[n-1].End() > now.End; n-- {
@@ -53,7 +55,8 @@ func (t *Task) Update(ctx context.Context, now Newer) (bool, error) {
 	if now.Ending != nil {
 		t.Segments.Finish(*now.Ending)
 	}
-	changed := grows || len(ends) > 0 || t.Status != now.Status || t.StatusMessage != now.StatusMessage || !bytes.Equal(t.Variables, now.Variables)
+	changed := grows || len(ends) > 0 || t.Status != now.Status || t.StatusMessage != now.StatusMessage ||
+		!bytes.Equal(t.Variables, now.Variables)
 	now.Log = t.Log
 	now.Segments = t.Segments
 	now.Arguments = t.Arguments

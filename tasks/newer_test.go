@@ -25,7 +25,8 @@ func TestNumbersComeLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored, _ := keeper.Unsaved(100)
-	task := Task{Status: mcp.TaskWorking, TTL: time.Hour, Merge: true, Log: partials.Stored(extents{stored}, 0)}
+	task := Task{Status: mcp.TaskWorking, TTL: time.Hour, Merge: true,
+		Log: partials.Stored(extents{stored}, 0)}
 	task.Log.Follow()
 	task.Segments = partials.NewSegments(task.Log)
 	task.Segments.Follow()

@@ -81,7 +81,8 @@ const (
 // FarClient is what a worker knows about the client that made a call. It decides which questions the worker
 // can ask that client, and whether the worker publishes progress.
 type FarClient struct {
-	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`      // elicitation, sampling and roots, as far as the client has them
+	// Elicitation, sampling and roots, as far as the client has them.
+	Asks     mcp.ClientCapabilities `json:"asks,omitzero"`
 	Progress bool                   `json:"progress,omitempty"` // the client wants to know the progress
 
 	// The client shows its model so many bytes of a result and of an error; 0 = the default.
@@ -116,14 +117,15 @@ const (
 
 // Worker is what a worker announces about itself.
 type Worker struct {
-	Name    string    `json:"name,omitempty"`
-	Host    string    `json:"host"`
-	PID     int       `json:"pid"`
-	Labels  []string  `json:"labels,omitempty"` // KEY=VALUE, for people
-	Classes []string  `json:"classes"`
-	Slots   int       `json:"slots"`             // how many tasks it runs at once
-	Paused  []string  `json:"paused,omitempty"`  // classes of which it takes no tasks
-	Foreign bool      `json:"foreign,omitempty"` // the orders of another of its owners count, not those of the one that asks
+	Name    string   `json:"name,omitempty"`
+	Host    string   `json:"host"`
+	PID     int      `json:"pid"`
+	Labels  []string `json:"labels,omitempty"` // KEY=VALUE, for people
+	Classes []string `json:"classes"`
+	Slots   int      `json:"slots"`            // how many tasks it runs at once
+	Paused  []string `json:"paused,omitempty"` // classes of which it takes no tasks
+	// The orders of another of its owners count, not those of the one that asks.
+	Foreign bool      `json:"foreign,omitempty"`
 	Running []string  `json:"running,omitempty"` // their ids, "" for those of other owners
 	Tasks   []Taken   `json:"tasks,omitempty"`   // those of the owner that asks
 	Refused int       `json:"refused,omitempty"` // offers that it could not use

@@ -140,7 +140,8 @@ func (t *Task) FailOrphan(ctx context.Context) {
 func (t *Task) EndUnkept(ctx context.Context, status mcp.TaskStatus, message string) {
 	t.Status, t.StatusMessage = status, Clip(message)
 	last := mcp.Text(t.StatusMessage)
-	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true, Content: append(LastOutput(ctx, t.Log), last)}}
+	t.Outcome = &Outcome{Result: &mcp.CallToolResult{IsError: true,
+		Content: append(LastOutput(ctx, t.Log), last)}}
 	t.Segments = partials.NewSegments(t.Log)
 	t.Segments.Finish(partials.Ending{Rest: []mcp.ContentBlock{last}, IsError: true})
 }

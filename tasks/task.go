@@ -62,9 +62,10 @@ type Outcome struct {
 var transitions = map[mcp.TaskStatus][]mcp.TaskStatus{
 	mcp.TaskWorking:       {mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
 	mcp.TaskInputRequired: {mcp.TaskWorking, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled},
-	mcp.TaskCompleted:     nil, // "Tasks with a completed, failed, or cancelled status are in a terminal state and MUST NOT transition"
-	mcp.TaskFailed:        nil,
-	mcp.TaskCancelled:     nil,
+	// "Tasks with a completed, failed, or cancelled status are in a terminal state and MUST NOT transition".
+	mcp.TaskCompleted: nil,
+	mcp.TaskFailed:    nil,
+	mcp.TaskCancelled: nil,
 }
 
 // CheckMove returns an error if a task must not change from one status to the other.

@@ -30,7 +30,8 @@ func TestIDsOfOneMoment(t *testing.T) {
 			zeros[i] |= ^b
 		}
 	}
-	if want := (uuid.UUID{2: 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}); and(ones, zeros) != want {
+	if want := (uuid.UUID{2: 0xff, 0xff, 0xff, 0xff, 0x0f, 0xff, 0x3f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0xff}); and(ones, zeros) != want {
 		t.Errorf("the random bits are %x, want %x", and(ones, zeros), want)
 	}
 }
@@ -43,7 +44,8 @@ func and(a, b uuid.UUID) uuid.UUID {
 }
 
 func TestTransitions(t *testing.T) {
-	all := []mcp.TaskStatus{mcp.TaskWorking, mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed, mcp.TaskCancelled}
+	all := []mcp.TaskStatus{mcp.TaskWorking, mcp.TaskInputRequired, mcp.TaskCompleted, mcp.TaskFailed,
+		mcp.TaskCancelled}
 	for _, from := range all {
 		for _, to := range all {
 			want := !from.Terminal() && from != to

@@ -31,7 +31,9 @@ func CheckVariables(patch json.RawMessage) error {
 	}
 	for it := rawjson.Over(patch); it.Next(); {
 		if strings.HasPrefix(string(it.Name), NotePrefix) {
-			return rpc.Errorf(mcp.CodeInvalidParams, "%.100q: names that begin with %s are reserved for runnel: use another one", it.Name, NotePrefix)
+			return rpc.Errorf(mcp.CodeInvalidParams,
+				"%.100q: names that begin with %s are reserved for runnel: use another one", it.Name,
+				NotePrefix)
 		}
 	}
 	return nil
@@ -72,9 +74,11 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 		}
 	}
 	encoded, err := json.Marshal(merged)
-	if err == nil && len(encoded) > maxVariables { // progress and times go first: people and questions need the rest
+	// Progress and times go first: people and questions need the rest.
+	if err == nil && len(encoded) > maxVariables {
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
-			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) && !strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix)
+			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) &&
+				!strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix)
 		})
 		encoded, err = json.Marshal(merged)
 	}
@@ -85,7 +89,8 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encoding variables: %w", err)
 	}
 	if len(encoded) > maxVariables {
-		return nil, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded), maxVariables)
+		return nil, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded),
+			maxVariables)
 	}
 	return encoded, nil
 }
@@ -117,7 +122,8 @@ func checkVariables(patch json.RawMessage) error {
 			}
 		case string:
 			if len(v) > maxVariableText {
-				return fmt.Errorf("a string of the variables takes %d bytes; the limit is %d", len(v), maxVariableText)
+				return fmt.Errorf("a string of the variables takes %d bytes; the limit is %d", len(v),
+					maxVariableText)
 			}
 		}
 		if first && token != json.Delim('{') {

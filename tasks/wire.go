@@ -56,7 +56,8 @@ func (t *Task) Result() (*mcp.CallToolResult, error) {
 
 // Unreadable is the error for output that is kept, but cannot be read at the moment.
 func Unreadable(err error) error {
-	return rpc.Errorf(mcp.CodeInternalError, "the output of the task cannot be read; try again later: %v", err)
+	return rpc.Errorf(mcp.CodeInternalError,
+		"the output of the task cannot be read; try again later: %v", err)
 }
 
 // Related returns the _meta that names the task of a message: "io.modelcontextprotocol/related-task"
@@ -111,7 +112,8 @@ func LinkLog(t *Task) mcp.ContentBlock {
 	link, err := json.Marshal(struct {
 		Type string `json:"type"`
 		mcp.Resource
-	}{"resource_link", mcp.Resource{URI: LogURI(t.ID), Name: t.Tool + "-" + t.ID, Description: "The whole output", MimeType: LogType}})
+	}{"resource_link", mcp.Resource{URI: LogURI(t.ID), Name: t.Tool + "-" + t.ID,
+		Description: "The whole output", MimeType: LogType}})
 	if err != nil {
 		panic("internal error: encoding a link: " + err.Error())
 	}

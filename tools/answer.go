@@ -51,7 +51,8 @@ func (s *service) callStateless(ctx context.Context, c *rpc.Caller, params json.
 // canTask reports whether a call may be answered with a task: "A server MUST NOT return CreateTaskResult to a
 // client that did not include the extension capability on its request".
 func canTask(c *rpc.Caller, e *entry) bool {
-	return c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks) && e.taskSupport() != mcp.TaskForbidden
+	return c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks) &&
+		e.taskSupport() != mcp.TaskForbidden
 }
 
 // answer answers a call with whatever comes first: its result, its questions, or a note that it takes longer.
@@ -102,7 +103,8 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 
 // answerInTime answers a client that waits for the result, until the tool is ready or it is late. Then the
 // call is handed over, if possible.
-func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery, late <-chan time.Time) (any, error) {
+func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery,
+	late <-chan time.Time) (any, error) {
 	d.Start()
 	ready := d.Run.BecomesReady()
 	for {
@@ -140,7 +142,8 @@ const (
 const together = 25 * time.Millisecond
 
 // next waits for the first event, and returns it with the questions if it is isAsked.
-func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late <-chan T) (event, map[string]mcp.InputRequest) {
+func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late <-chan T) (event,
+	map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions are sent to the client as requests
 	if d.Caller.Version.Stateless {
 		var stop func()
@@ -182,7 +185,8 @@ func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late
 }
 
 // say answers a call as an event requires.
-func (s *service) say(ctx context.Context, e *entry, what event, questions map[string]mcp.InputRequest, p *mcp.CallToolParams, d *delivery) (any, error) {
+func (s *service) say(ctx context.Context, e *entry, what event, questions map[string]mcp.InputRequest,
+	p *mcp.CallToolParams, d *delivery) (any, error) {
 	switch what {
 	case isAsked:
 		return s.park(p, d, questions)
@@ -248,7 +252,8 @@ func created(d *delivery) any {
 
 // park answers a call with its questions; the client answers them by sending the call again
 // (basic/patterns/mrtr). Meanwhile the run waits, and is cancelled if nobody comes back in time.
-func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]mcp.InputRequest) (any, error) {
+func (s *service) park(p *mcp.CallToolParams, d *delivery,
+	questions map[string]mcp.InputRequest) (any, error) {
 	run := d.Run
 	for _, q := range questions {
 		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client
@@ -272,8 +277,9 @@ func (s *service) park(p *mcp.CallToolParams, d *delivery, questions map[string]
 		return nil, err
 	}
 	return rpc.After{
-		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions, RequestState: state},
-		Drop:   func() { s.parked.giveUp(state, "cancelled by the client") },
+		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions,
+			RequestState: state},
+		Drop: func() { s.parked.giveUp(state, "cancelled by the client") },
 	}, nil
 }
 

@@ -25,7 +25,8 @@ func appTools(app *App) (own []*entry) {
 }
 
 // recentOf implements Call.Recent. Not every host tells the page which tool it belongs to.
-func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error) {
+func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string,
+	arguments json.RawMessage) (id string, err error) {
 	r := &s.recent
 	calls := r.of(c, tool)
 	for _, call := range calls {

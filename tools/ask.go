@@ -136,13 +136,16 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	s := a.run.Secrets()
 	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
 	params := rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})
-	question := &run.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params}, Message: q.Message, Check: q.check}
+	question := &run.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params},
+		Message: q.Message, Check: q.check}
 	response, err := a.putForm(ctx, question)
-	if refused, ok := errors.AsType[*rpc.Error](err); ok { // by the client, or by the runnel that should have asked it
+	// By the client, or by the runnel that should have asked it.
+	if refused, ok := errors.AsType[*rpc.Error](err); ok {
 		switch err = errors.New(refused.Message); {
 		case refused.Code == mcp.CodeMethodNotFound && !question.Sent:
 			err = ErrCannotAsk
-		case question.Sent: // the client's error is not an error of its own call: it is for the tool to handle
+		case question.Sent:
+			// The client's error is not an error of its own call: it is for the tool to handle.
 			err = fmt.Errorf("the client could not ask its user: %s", refused.Message)
 		}
 	}
@@ -166,7 +169,10 @@ func (a *audience) putForm(ctx context.Context, q *run.Question) (json.RawMessag
 		return nil, err
 	}
 	params := a.related(q.Request.Params)
-	return a.put(ctx, q, func(ctx context.Context) (json.RawMessage, error) { return a.request(ctx, q.Request.Method, params) })
+	return a.put(ctx, q, func(ctx context.Context) (json.RawMessage,
+		error) {
+		return a.request(ctx, q.Request.Method, params)
+	})
 }
 
 // related returns the params of a question with the task that it belongs to, if the client knows that.
@@ -178,7 +184,8 @@ func (a *audience) related(params json.RawMessage) json.RawMessage {
 }
 
 // request sends a question to a client of the handshake era.
-func (a *audience) request(ctx context.Context, method string, params json.RawMessage) (response json.RawMessage, err error) {
+func (a *audience) request(ctx context.Context, method string,
+	params json.RawMessage) (response json.RawMessage, err error) {
 	if err = a.caller().Request(ctx, method, params, &response); errors.Is(err, rpc.ErrClosed) {
 		err = errNobody
 	}
@@ -198,9 +205,11 @@ func (a *audience) pass(ctx context.Context, method string, params json.RawMessa
 	case handshake && !form:
 		return Request(ctx, c, method, params)
 	case !handshake && len(params) > maxAsked/maxTurns:
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked/maxTurns)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method,
+			len(params), maxAsked/maxTurns)
 	}
-	question := &run.Question{Request: mcp.InputRequest{Method: method, Params: params}, Message: "waits for the client: " + method}
+	question := &run.Question{Request: mcp.InputRequest{Method: method, Params: params},
+		Message: "waits for the client: " + method}
 	if !form {
 		return a.put(ctx, question, nil)
 	}
@@ -223,7 +232,8 @@ func (a *audience) handedOver(c *rpc.Caller) bool {
 
 // put opens a question when its turn comes, and closes it when it is answered or can no longer be
 // answered. If request is set, it also asks the client immediately.
-func (a *audience) put(ctx context.Context, q *run.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) put(ctx context.Context, q *run.Question,
+	request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	select {
 	case a.turn <- struct{}{}:
 		defer func() { <-a.turn }()
@@ -266,7 +276,8 @@ func (a *audience) open(q *run.Question) error {
 }
 
 // await waits for the answer, wherever it comes from.
-func (a *audience) await(ctx context.Context, q *run.Question, request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
+func (a *audience) await(ctx context.Context, q *run.Question,
+	request func(context.Context) (json.RawMessage, error)) (response json.RawMessage, err error) {
 	var late <-chan time.Time
 	if a.caller() == nil {
 		late = time.After(parkedTTL)

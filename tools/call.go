@@ -51,9 +51,11 @@ func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (boo
 	}
 	switch support := e.taskSupport(); {
 	case p.Task == nil && support == mcp.TaskRequired && !s.o.RequiredFallthrough:
-		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q runs only as a task: add \"task\": {} to the params", p.Name)
+		return false, rpc.Errorf(mcp.CodeMethodNotFound,
+			"tool %q runs only as a task: add \"task\": {} to the params", p.Name)
 	case p.Task != nil && support == mcp.TaskForbidden:
-		return false, rpc.Errorf(mcp.CodeMethodNotFound, "tool %q cannot run as a task: leave \"task\" out of the params", p.Name)
+		return false, rpc.Errorf(mcp.CodeMethodNotFound,
+			"tool %q cannot run as a task: leave \"task\" out of the params", p.Name)
 	}
 	return p.Task != nil, nil
 }
@@ -72,12 +74,14 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 	if err != nil {
 		return nil, err
 	}
-	run, err := s.start(ctx, e, p.Arguments, d, run.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
+	run, err := s.start(ctx, e, p.Arguments, d,
+		run.Spec{Handle: true, TTL: ttl, Variables: variables, Merge: mode == mcp.ModeStreaming})
 	if err != nil {
 		return nil, err
 	}
 	if slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !d.audience.apart {
-		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isReached || what == isEnded {
+		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isReached ||
+			what == isEnded {
 			defer s.runner.RecordRetrieved(run.ID())
 			return d.immediate()
 		}
@@ -99,7 +103,8 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 // task. fallback: the client did not list task, which is where "it MUST fall back to" all the same and SHOULD
 // say so.
 func chooseMode(e *entry, modes []mcp.ResponseMode) (mode mcp.ResponseMode, fallback bool) {
-	if slices.Contains(modes, mcp.ModeStreaming) && e.spec.Execution != nil && e.spec.Execution.StreamPartial {
+	if slices.Contains(modes, mcp.ModeStreaming) && e.spec.Execution != nil &&
+		e.spec.Execution.StreamPartial {
 		return mcp.ModeStreaming, false
 	}
 	return mcp.ModeTask, len(modes) > 0 && !slices.Contains(modes, mcp.ModeTask)
@@ -150,7 +155,8 @@ func callParams(v *mcp.Version, params json.RawMessage) (*mcp.CallToolParams, er
 	var seen [len(callMembers)]bool
 	for it := rawjson.Over(params); it.Next(); {
 		name, value := string(it.Name), it.Value
-		i := slices.IndexFunc(callMembers[:], func(known string) bool { return strings.EqualFold(known, name) })
+		i := slices.IndexFunc(callMembers[:],
+			func(known string) bool { return strings.EqualFold(known, name) })
 		switch {
 		case i < 0:
 			continue
@@ -202,7 +208,8 @@ func callVariables(c *rpc.Caller) (json.RawMessage, error) {
 		variables, err = tasks.MergeVariables(nil, c.Meta.Variables)
 	}
 	if refused, ok := errors.AsType[*rpc.Error](err); ok {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %s", mcp.MetaVariables, refused.Message)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params._meta[%q]: %s", mcp.MetaVariables,
+			refused.Message)
 	}
 	return variables, err
 }
@@ -219,7 +226,8 @@ func ttl(t *mcp.TaskMetadata) (time.Duration, error) {
 	}
 	var ms float64
 	if err := json.Unmarshal(t.TTL, &ms); err != nil || ms < 0 {
-		return 0, rpc.Errorf(mcp.CodeInvalidParams, "params.task.ttl must be a number of milliseconds, 0 or more, or null")
+		return 0, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.task.ttl must be a number of milliseconds, 0 or more, or null")
 	}
 	if ms > float64(longest/time.Millisecond) {
 		return longest, nil

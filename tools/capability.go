@@ -55,7 +55,8 @@ func need(c *rpc.Caller, method string, params json.RawMessage) error {
 	if method == "elicitation/create" && !isByURL(params) {
 		what, required = ": elicitation by form", `{"requiredCapabilities":{"elicitation":{"form":{}}}}`
 	}
-	return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability" + what, Data: json.RawMessage(required)}
+	return &rpc.Error{Code: mcp.CodeMissingCapability, Message: "missing required client capability" + what,
+		Data: json.RawMessage(required)}
 }
 
 // requiredFor is the data of the error about a missing capability, by method.
@@ -71,15 +72,18 @@ const maxAsked = mcp.MaxContent
 
 // Request sends a request to a client of the handshake era. A Tool uses it to pass on what another server
 // asks.
-func Request(ctx context.Context, c *rpc.Caller, method string, params json.RawMessage) (answer json.RawMessage, err error) {
+func Request(ctx context.Context, c *rpc.Caller, method string,
+	params json.RawMessage) (answer json.RawMessage, err error) {
 	if !CanDo(c, method, params) {
 		return nil, errCannotDo(method)
 	}
 	if len(params) > maxAsked {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), maxAsked)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method,
+			len(params), maxAsked)
 	}
 	if method == "elicitation/create" && isByURL(params) && rawjson.Member(params, "elicitationId") == nil {
-		params = rawjson.WithMember(params, "elicitationId", rand.Text()) // required until 2025-11-25; servers of 2026-07-28 have none
+		// required until 2025-11-25; servers of 2026-07-28 have none.
+		params = rawjson.WithMember(params, "elicitationId", rand.Text())
 	}
 	err = c.Request(ctx, method, params, &answer)
 	return answer, err

@@ -13,7 +13,8 @@ import (
 // it.
 func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
 	var command struct{ ExitCode int }
-	is = r.Meta[mcp.MetaCommand] != nil && json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
+	is = r.Meta[mcp.MetaCommand] != nil &&
+		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
 	return command.ExitCode, is
 }
 
@@ -23,7 +24,8 @@ func SilentEnd(exitCode int) string { return fmt.Sprintf("no output, exit code %
 
 // StreamText returns a text item whose _meta names its stream.
 func StreamText(t, stream string) mcp.ContentBlock {
-	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t, Meta: map[string]any{mcp.MetaStream: stream}})
+	return rawjson.Encode(mcp.TextContent{Type: "text", Text: t,
+		Meta: map[string]any{mcp.MetaStream: stream}})
 }
 
 // SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes

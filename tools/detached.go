@@ -20,12 +20,14 @@ import (
 // Detach hands the call over to a supervisor, which makes the tool again from tool (encoded as JSON) and runs
 // it with the call's arguments. If Detach returns nil, the tool must return; its own result is ignored.
 // follow, if not nil, reads the output for a client that wants progress: a supervisor knows no client.
-func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Context, output *partials.Reader)) error {
+func (c *Call) Detach(ctx context.Context, tool any,
+	follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil || c.server.detacher() == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
 	defer c.audience.placed.Set()
-	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(), Secrets: c.run.Secrets(),
+	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(),
+		Secrets:  c.run.Secrets(),
 		Flattens: known(c.caller).Flattens, Known: c.audience.known.Done(), Ended: c.run.Ended()}
 	call.Client.MaxResult, call.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
@@ -37,7 +39,8 @@ func (c *Call) Detach(ctx context.Context, tool any, follow func(ctx context.Con
 
 // Offer lets a worker run the call, with the worker's own tool of that name; o says how. If Offer returns
 // nil, the tool must return, as for Detach.
-func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context.Context, output *partials.Reader)) error {
+func (c *Call) Offer(ctx context.Context, o tasks.Offer,
+	follow func(ctx context.Context, output *partials.Reader)) error {
 	if c.run == nil {
 		return tasks.ErrNoQueue
 	}
@@ -46,7 +49,8 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer, follow func(ctx context
 	}
 	defer c.audience.placed.Set()
 	o.Arguments, o.Polls = c.Arguments, c.polls()
-	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 && follow == nil}
+	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 &&
+		follow == nil}
 	o.Client.MaxResult, o.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Offer(ctx, o); err != nil {
 		return err
@@ -112,7 +116,8 @@ func (c *Call) tellWaiting() {
 
 // Take runs a detached or offered call in this process, which is its supervisor or worker. work describes the
 // process to people.
-func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte, log zerolog.Logger) (*run.Run, error) {
+func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte,
+	log zerolog.Logger) (*run.Run, error) {
 	e := newEntry(t)
 	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
 	d := s.deliver(nil, false, feed.ByResult)
@@ -143,7 +148,8 @@ func (c *Call) Begin(ctx context.Context) error {
 	line := fmt.Sprintf("[attempt %d on %s]\n", attempt, host)
 	if size := c.run.Log().Size(); size > 0 {
 		last, _, err := c.run.Log().ReadAt(ctx, size-1, 1)
-		if chunks := last.Chunks(); err == nil && len(chunks) > 0 && !bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
+		if chunks := last.Chunks(); err == nil && len(chunks) > 0 &&
+			!bytes.HasSuffix(chunks[len(chunks)-1].Data, []byte("\n")) {
 			line = "\n" + line // the last attempt was cut off within a line
 		}
 	}
@@ -160,7 +166,8 @@ type offered struct {
 // NewOffered makes a tool from a worker's description. offer says how its calls are offered.
 // Add it to a Registry, so that clients can call a tool which only workers have.
 func NewOffered(spec mcp.Tool, offer tasks.Offer) Tool {
-	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true} // runnel decides that
+	// Runnel decides that.
+	spec.Execution = &mcp.ToolExecution{TaskSupport: mcp.TaskOptional, StreamPartial: true}
 	return &offered{spec: spec, offer: offer, schema: schema.New(spec.InputSchema, "")}
 }
 

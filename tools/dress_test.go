@@ -21,19 +21,26 @@ func TestDressStructured(t *testing.T) {
 	}{
 		{"2025-06-18", `{"type":"array"}`, `[1]`, nil, ``, `{"content":[{"type":"text","text":"[1]"}]}`},
 		{"2025-11-25", `{"type":"array"}`, `[1]`, nil, ``, `{"content":[{"type":"text","text":"[1]"}]}`},
-		{"2025-11-25", `{"anyOf":[]}`, `"a"`, []mcp.ContentBlock{mcp.Text("said")}, ``, `{"content":[{"type":"text","text":"said"}]}`},
-		{"2025-11-25", `true`, `null`, []mcp.ContentBlock{mcp.Text("said")}, ``, `{"content":[{"type":"text","text":"said"}]}`},
-		{"2025-11-25", `{"x":{"type":"array"},"type":"object"}`, `{"a":1}`, nil, `{"x":{"type":"array"},"type":"object"}`, `{"content":null,"structuredContent":{"a":1}}`},
-		{"2025-03-26", `{"type":"object"}`, `{"a":1}`, nil, ``, `{"content":[{"type":"text","text":"{\"a\":1}"}]}`},
-		{"2026-07-28", `{"type":"array"}`, `[1]`, nil, `{"type":"array"}`, `{"content":null,"structuredContent":[1]}`},
+		{"2025-11-25", `{"anyOf":[]}`, `"a"`, []mcp.ContentBlock{mcp.Text("said")}, ``,
+			`{"content":[{"type":"text","text":"said"}]}`},
+		{"2025-11-25", `true`, `null`, []mcp.ContentBlock{mcp.Text("said")}, ``,
+			`{"content":[{"type":"text","text":"said"}]}`},
+		{"2025-11-25", `{"x":{"type":"array"},"type":"object"}`, `{"a":1}`, nil,
+			`{"x":{"type":"array"},"type":"object"}`, `{"content":null,"structuredContent":{"a":1}}`},
+		{"2025-03-26", `{"type":"object"}`, `{"a":1}`, nil, ``,
+			`{"content":[{"type":"text","text":"{\"a\":1}"}]}`},
+		{"2026-07-28", `{"type":"array"}`, `[1]`, nil, `{"type":"array"}`,
+			`{"content":null,"structuredContent":[1]}`},
 		{"2026-07-28", `{"type":"object"}`, ``, nil, `{"type":"object"}`, `{"content":null}`},
 	} {
 		v := mcp.LookupVersion(c.version)
 		tool := dressTool(v, mcp.Tool{OutputSchema: json.RawMessage(c.schema)})
-		result := dressResult(v, &mcp.CallToolResult{Content: c.text, StructuredContent: json.RawMessage(c.content)})
+		result := dressResult(v, &mcp.CallToolResult{Content: c.text,
+			StructuredContent: json.RawMessage(c.content)})
 		got, err := json.Marshal(result)
 		if string(tool.OutputSchema) != c.wantSchema || err != nil || string(got) != c.want {
-			t.Errorf("%s, %s, %s: schema %s, result %s, %v", c.version, c.schema, c.content, tool.OutputSchema, got, err)
+			t.Errorf("%s, %s, %s: schema %s, result %s, %v", c.version, c.schema, c.content,
+				tool.OutputSchema, got, err)
 		}
 	}
 }
@@ -41,7 +48,8 @@ func TestDressStructured(t *testing.T) {
 // Whichever way the result goes out, it is one that the version can hold.
 func TestDressEveryWay(t *testing.T) {
 	array := &Function{
-		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+			Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 		Do: func(context.Context, *Call, *Output) (*mcp.CallToolResult, error) {
 			return &mcp.CallToolResult{StructuredContent: json.RawMessage("[1]")}, nil
 		},
@@ -65,7 +73,8 @@ func TestDressEveryWay(t *testing.T) {
 	}
 	task := send(`{"jsonrpc":"2.0","id":5,"method":"tasks/result","params":{"taskId":%q}}`, id[1])
 	for _, result := range []string{plain, immediate, partial, task} {
-		if strings.Contains(result, "structuredContent") || !strings.Contains(result, `"content":[{"type":"text","text":"[1]"}]`) {
+		if strings.Contains(result, "structuredContent") ||
+			!strings.Contains(result, `"content":[{"type":"text","text":"[1]"}]`) {
 			t.Errorf("got %s", result)
 		}
 	}
@@ -87,7 +96,8 @@ func TestQuestionOfSeveralChoices(t *testing.T) {
 			},
 		})
 		for _, line := range []string{
-			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version + `","capabilities":{"elicitation":{}}}}`,
+			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + version +
+				`","capabilities":{"elicitation":{}}}}`,
 			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"tool"}}`,
 		} {
 			if _, err := fmt.Fprintln(c.in, line); err != nil {

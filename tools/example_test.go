@@ -25,7 +25,8 @@ import (
 
 // A server with one tool, whose output streams while it runs.
 func ExampleListenAndServe() {
-	count := tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
+	count := tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int },
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		for n := range in.To {
 			_, _ = fmt.Fprintln(out, n+1)
 		}
@@ -39,7 +40,8 @@ func ExampleListenAndServe() {
 // A server with other options.
 func ExampleServe() {
 	var registry tools.Registry
-	server, runner := rpc.NewServer(&rpc.Options{Instructions: "Call echo."}), run.NewRunner(run.Options{TTL: 24 * 60 * 60 * 1e9})
+	server, runner := rpc.NewServer(&rpc.Options{Instructions: "Call echo."}),
+		run.NewRunner(run.Options{TTL: 24 * 60 * 60 * 1e9})
 	defer runner.Close()
 	methods.Register(server, runner)
 	options := tools.DefaultServeOptions()
@@ -53,8 +55,10 @@ func ExampleServe() {
 // A tool with a written input schema, which asks its user.
 func ExampleFuncWith() {
 	entry := mcp.Tool{Name: "delete", InputSchema: tools.ObjectSchema(`"file":{"type":"string"}`, `"file"`)}
-	remove := tools.FuncWith(entry, func(ctx context.Context, call *tools.Call, in struct{ File string }, _ *tools.Output) (*mcp.CallToolResult, error) {
-		answer, err := call.Ask(ctx, tools.Question{Message: "Delete " + in.File + "?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	remove := tools.FuncWith(entry, func(ctx context.Context, call *tools.Call, in struct{ File string },
+		_ *tools.Output) (*mcp.CallToolResult, error) {
+		answer, err := call.Ask(ctx, tools.Question{Message: "Delete " + in.File + "?",
+			Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		if err != nil {
 			return nil, err
 		}
@@ -66,7 +70,8 @@ func ExampleFuncWith() {
 
 // A tool that streams: what it writes reaches the client while it runs, and is its result.
 func ExampleOutput() {
-	count := tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
+	count := tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int },
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		for n := range in.To {
 			_, _ = fmt.Fprintln(out, n+1)
 		}
@@ -78,7 +83,8 @@ func ExampleOutput() {
 
 // A tool that says how far it is.
 func ExampleOutput_Progress() {
-	work := tools.Func("work", "Works.", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
+	work := tools.Func("work", "Works.", func(_ context.Context, _ struct{},
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		out.Progress(1, 2, "half")
 		return mcp.Result("done"), nil
 	})
@@ -90,7 +96,8 @@ func ExampleOutput_Progress() {
 
 // A tool that returns an image.
 func ExampleOutput_Content() {
-	draw := tools.Func("draw", "Draws.", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
+	draw := tools.Func("draw", "Draws.", func(_ context.Context, _ struct{},
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		if err := out.Content(mcp.Image([]byte("the bytes"), "image/png")); err != nil {
 			return nil, err
 		}
@@ -102,8 +109,11 @@ func ExampleOutput_Content() {
 
 // A tool that asks its user.
 func ExampleCall_Ask() {
-	remove := tools.FuncWith(mcp.Tool{Name: "delete", Description: "Deletes a file."}, func(ctx context.Context, c *tools.Call, in struct{ File string }, _ *tools.Output) (*mcp.CallToolResult, error) {
-		answer, err := c.Ask(ctx, tools.Question{Message: "Delete " + in.File + "?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	remove := tools.FuncWith(mcp.Tool{Name: "delete",
+		Description: "Deletes a file."}, func(ctx context.Context, c *tools.Call, in struct{ File string },
+		_ *tools.Output) (*mcp.CallToolResult, error) {
+		answer, err := c.Ask(ctx, tools.Question{Message: "Delete " + in.File + "?",
+			Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 		if err != nil {
 			return nil, err
 		}
@@ -132,15 +142,18 @@ func ExampleServer_state() {
 	defer os.RemoveAll(dir)
 	var task mcp.CreateTaskResult
 	for range 2 {
-		client, stop := dial(count, sqlite.New(sqlite.Options{Dir: dir}), rpc.DialOptions{Version: "2025-11-25"})
+		client, stop := dial(count, sqlite.New(sqlite.Options{Dir: dir}),
+			rpc.DialOptions{Version: "2025-11-25"})
 		if task.Task.TaskID == "" {
-			params := map[string]any{"name": "count", "arguments": map[string]int{"To": 2}, "task": struct{}{}}
+			params := map[string]any{"name": "count", "arguments": map[string]int{"To": 2},
+				"task": struct{}{}}
 			if err := client.Call(context.Background(), "tools/call", params, &task); err != nil {
 				log.Fatal(err)
 			}
 		}
 		var result mcp.CallToolResult
-		if err := client.Call(context.Background(), "tasks/result", mcp.TaskParams{TaskID: task.Task.TaskID}, &result); err != nil {
+		if err := client.Call(context.Background(), "tasks/result", mcp.TaskParams{TaskID: task.Task.TaskID},
+			&result); err != nil {
 			log.Fatal(err)
 		}
 		show(&result)
@@ -170,7 +183,8 @@ func Example_client() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	params := map[string]any{"name": "count", "arguments": map[string]int{"To": 2}, "_meta": map[string]any{"progressToken": 1, "partialResults": true}}
+	params := map[string]any{"name": "count", "arguments": map[string]int{"To": 2},
+		"_meta": map[string]any{"progressToken": 1, "partialResults": true}}
 	if err := client.Call(context.Background(), "tools/call", params, nil); err != nil {
 		log.Fatal(err)
 	}
@@ -185,7 +199,8 @@ func Example_client() {
 func Example_wrap() {
 	os.Setenv(asServer, "1") // this program is the other server, too
 	defer os.Unsetenv(asServer)
-	other, err := upstream.New("other", config.Upstream{Command: os.Args[:1], Prefix: "other_"}, config.Base{}, zerolog.Nop())
+	other, err := upstream.New("other", config.Upstream{Command: os.Args[:1], Prefix: "other_"},
+		config.Base{}, zerolog.Nop())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -212,12 +227,13 @@ func Example_wrap() {
 	// other_count result: "1\n"
 }
 
-var count = tools.Func("count", "Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
-	for n := range in.To {
-		_, _ = fmt.Fprintln(out, n+1)
-	}
-	return nil, nil
-}).Streams()
+var count = tools.Func("count",
+	"Counts.", func(_ context.Context, in struct{ To int }, out *tools.Output) (*mcp.CallToolResult, error) {
+		for n := range in.To {
+			_, _ = fmt.Fprintln(out, n+1)
+		}
+		return nil, nil
+	}).Streams()
 
 // asServer is the variable with which this program is a server with the tool count.
 const asServer = "RUNNEL_EXAMPLE_SERVER"
@@ -255,7 +271,8 @@ func call(tool tools.Tool, arguments any) {
 	defer stop()
 	var result mcp.CallToolResult
 	params := map[string]any{"name": tool.Describe().Name}
-	if e := tool.Describe().Execution; e == nil || !e.StreamPartial { // otherwise its last line would come as progress, too
+	// Otherwise its last line would come as progress, too.
+	if e := tool.Describe().Execution; e == nil || !e.StreamPartial {
 		params["_meta"] = map[string]any{"progressToken": 1}
 	}
 	if arguments != nil {
@@ -279,7 +296,8 @@ func dial(tool tools.Tool, state tasks.State, o rpc.DialOptions) (client *rpc.Cl
 }
 
 // connect makes a server in this process, and connects a client to it. stop ends both.
-func connect(state tasks.State, o rpc.DialOptions, serve func(*rpc.Server, *run.Runner)) (client *rpc.Client, stop func()) {
+func connect(state tasks.State, o rpc.DialOptions,
+	serve func(*rpc.Server, *run.Runner)) (client *rpc.Client, stop func()) {
 	server, runner := rpc.NewServer(nil), run.NewRunner(run.Options{State: state})
 	methods.Register(server, runner)
 	serve(server, runner)

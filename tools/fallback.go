@@ -33,7 +33,8 @@ func (s *service) fallbackTools() []*entry {
 				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},`+
 				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},`+
 				`"grep":{"type":"string","description":"only the lines of the output that match this regular expression (RE2)"},`+
-				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`, `"task_id"`, false, s.getTaskResult),
+				`"context":{"type":"integer","minimum":0,"description":"lines around each match"}`,
+			`"task_id"`, false, s.getTaskResult),
 		fallback("list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
 			`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, s.listTasks),
 		fallback(sendToTask, "Type into a running task: a terminal or a program that reads stdin. Answers with the new output once it has been quiet for a moment; without input, it only looks.",
@@ -48,7 +49,8 @@ func (s *service) fallbackTools() []*entry {
 }
 
 // fallback makes one of these tools. shown: clients that show apps show the page beside its calls.
-func fallback(name, description, properties, required string, shown bool, call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)) *entry {
+func fallback(name, description, properties, required string, shown bool,
+	call func(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error)) *entry {
 	e := newOwnEntry(FuncWith(mcp.Tool{
 		Name:        name,
 		Description: description,
@@ -72,7 +74,8 @@ type fallbackSeenKey struct{}
 type fallbackSeen struct {
 	sync.Once // done once its list has shown them
 
-	session *rpc.Caller // to notify; not the caller of the list, whose sessionId and stream belong to that request alone
+	// To notify; not the caller of the list, whose sessionId and stream belong to that request alone.
+	session *rpc.Caller
 }
 
 // seenBy returns what the session of c knows. The first call, from OnSession, has the session's own caller.
@@ -96,15 +99,18 @@ func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*
 		if err != nil { // the task runs all the same
 			return nil, fmt.Errorf("%s runs as task %s, but: %w", p.Tool, run.ID(), err)
 		}
-		result.Content = slices.Insert(result.Content, 0, mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
+		result.Content = slices.Insert(result.Content, 0,
+			mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
 		return result, nil
 	}
 	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its output and its result; %s stops it.",
-		p.Tool, run.ID(), s.registry.fallbackName("get_task_result"), run.ID(), s.registry.fallbackName("cancel_task")), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
+		p.Tool, run.ID(), s.registry.fallbackName("get_task_result"), run.ID(),
+		s.registry.fallbackName("cancel_task")), taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }
 
 // startFor starts a tool as a task for a client.
-func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error) {
+func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string,
+	arguments json.RawMessage) (*run.Run, error) {
 	e := s.lookup(ctx, c, tool)
 	if e == nil {
 		return nil, fmt.Errorf("unknown tool: %q", tool)
@@ -138,7 +144,8 @@ func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (
 	case err != nil:
 		return nil, err
 	}
-	return aboutTask(fmt.Sprintf("Task %s: %s", t.ID, t.Status), taskMeta{TaskID: t.ID, Status: t.Status, Next: readsOf(in.caller).place(t.ID).next}), nil
+	return aboutTask(fmt.Sprintf("Task %s: %s", t.ID, t.Status),
+		taskMeta{TaskID: t.ID, Status: t.Status, Next: readsOf(in.caller).place(t.ID).next}), nil
 }
 
 // fallbackHidden reports whether a client's list leaves out the fallback tools, because it can use tasks.

@@ -11,11 +11,12 @@ import (
 
 func TestFit(t *testing.T) {
 	for name, content := range map[string][]mcp.ContentBlock{
-		"long text":     {mcp.Text("head\n" + strings.Repeat("line\n", 1<<20) + "tail")},
-		"control text":  {mcp.Text("head\n" + strings.Repeat("\x01", 1<<20) + "tail")},
-		"several texts": {mcp.Text("head"), mcp.Text(strings.Repeat("x", 3<<20)), mcp.Text(strings.Repeat("y", 3<<20)), mcp.Text("tail")},
-		"many items":    {mcp.Text("head" + strings.Repeat("tail", 25))},
-		"large image":   {mcp.Text("head"), mcp.Image(make([]byte, 2<<20), "image/png"), mcp.Text("tail")},
+		"long text":    {mcp.Text("head\n" + strings.Repeat("line\n", 1<<20) + "tail")},
+		"control text": {mcp.Text("head\n" + strings.Repeat("\x01", 1<<20) + "tail")},
+		"several texts": {mcp.Text("head"), mcp.Text(strings.Repeat("x", 3<<20)),
+			mcp.Text(strings.Repeat("y", 3<<20)), mcp.Text("tail")},
+		"many items":  {mcp.Text("head" + strings.Repeat("tail", 25))},
+		"large image": {mcp.Text("head"), mcp.Image(make([]byte, 2<<20), "image/png"), mcp.Text("tail")},
 	} {
 		if name == "many items" {
 			content = append(slices.Repeat(content, 20_000), mcp.Text(strings.Repeat("x", 2<<20)))
@@ -34,8 +35,10 @@ func TestFit(t *testing.T) {
 			}
 		}
 	}
-	structured := &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":"` + strings.Repeat("x", 1<<20) + `"}`)}
-	if fitted := fit(structured); fitted.StructuredContent != nil || len(fitted.Content) != 1 || !strings.Contains(string(fitted.Content[0]), "too large") {
+	structured := &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":"` +
+		strings.Repeat("x", 1<<20) + `"}`)}
+	if fitted := fit(structured); fitted.StructuredContent != nil || len(fitted.Content) != 1 ||
+		!strings.Contains(string(fitted.Content[0]), "too large") {
 		t.Errorf("structured content that is too large: %s", fitted.Content)
 	}
 	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}

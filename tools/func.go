@@ -17,7 +17,8 @@ import (
 type Function struct {
 	Tool mcp.Tool // its entry in tools/list; may be changed until the tool is added to a Registry
 
-	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error) // runs the tool: see Tool.Call
+	// Runs the tool: see Tool.Call.
+	Do func(ctx context.Context, in *Call, out *Output) (*mcp.CallToolResult, error)
 
 	input bool
 }
@@ -34,16 +35,20 @@ type Function struct {
 //	})
 //
 // It panics if In cannot be described by a JSON Schema, which is a mistake in the program.
-func Func[In any](name, description string, f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
-	entry := mcp.Tool{Name: name, Description: description, Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}}
-	return FuncWith(entry, func(ctx context.Context, _ *Call, in In, out *Output) (*mcp.CallToolResult, error) {
+func Func[In any](name, description string,
+	f func(ctx context.Context, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
+	entry := mcp.Tool{Name: name, Description: description,
+		Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}}
+	return FuncWith(entry, func(ctx context.Context, _ *Call, in In,
+		out *Output) (*mcp.CallToolResult, error) {
 		return f(ctx, in, out)
 	})
 }
 
 // FuncWith is Func for a function that needs its Call, or whose entry in tools/list says more. An entry
 // without an input schema gets that of In; [ObjectSchema] writes a simple one that is not that of a struct.
-func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
+func FuncWith[In any](entry mcp.Tool,
+	f func(ctx context.Context, call *Call, in In, out *Output) (*mcp.CallToolResult, error)) *Function {
 	if entry.InputSchema == nil {
 		inferred, err := jsonschema.For[In](nil)
 		if err != nil {
@@ -51,7 +56,8 @@ func FuncWith[In any](entry mcp.Tool, f func(ctx context.Context, call *Call, in
 		}
 		entry.InputSchema = rawjson.Encode(inferred)
 	}
-	return &Function{Tool: entry, Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
+	return &Function{Tool: entry, Do: func(ctx context.Context, call *Call,
+		out *Output) (*mcp.CallToolResult, error) {
 		var in In
 		if err := call.Decode(&in); err != nil {
 			return nil, err

@@ -22,9 +22,11 @@ func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 		return mcp.Result(""), nil
 	})
 	for arguments, want := range map[string][]int64{
-		`{"n":1}`: {1}, `{"n":1.0,"list":[2,3.0,-4e0]}`: {1, 2, 3, -4}, `{"n":1e3}`: {1000}, `{"n":9007199254740993}`: {9007199254740993},
+		`{"n":1}`: {1}, `{"n":1.0,"list":[2,3.0,-4e0]}`: {1, 2, 3, -4}, `{"n":1e3}`: {1000},
+		`{"n":9007199254740993}`: {9007199254740993},
 	} {
-		if _, err := f.Call(t.Context(), &Call{Arguments: json.RawMessage(arguments)}, nil); err != nil || len(got) != len(want) || got[0] != want[0] || got[len(got)-1] != want[len(want)-1] {
+		if _, err := f.Call(t.Context(), &Call{Arguments: json.RawMessage(arguments)}, nil); err != nil ||
+			len(got) != len(want) || got[0] != want[0] || got[len(got)-1] != want[len(want)-1] {
 			t.Errorf("%s: %v, %v", arguments, got, err)
 		}
 	}
@@ -38,7 +40,9 @@ func TestFuncTakesIntegersAsTheyAreWritten(t *testing.T) {
 // runnel's own tools get what a call means. A tool of another server gets what the client has sent.
 func TestArgumentsAsAModelSendsThem(t *testing.T) {
 	called := make(chan string, 1)
-	tool := FuncWith(mcp.Tool{Name: "tool", InputSchema: ObjectSchema(`"n":{"type":"integer"},"list":{"type":"array"},"text":{"type":"string"}`, `"n"`)},
+	tool := FuncWith(mcp.Tool{Name: "tool",
+		InputSchema: ObjectSchema(`"n":{"type":"integer"},"list":{"type":"array"},"text":{"type":"string"}`,
+			`"n"`)},
 		func(_ context.Context, call *Call, _ struct{}, _ *Output) (*mcp.CallToolResult, error) {
 			called <- string(call.Arguments)
 			return mcp.Result(""), nil
@@ -64,7 +68,8 @@ func TestArgumentsAsAModelSendsThem(t *testing.T) {
 func TestSharedResultStaysAsItIs(t *testing.T) {
 	link := mcp.Text("behind the result")
 	items := []mcp.ContentBlock{mcp.Text("one"), link}
-	shared, empty := &mcp.CallToolResult{Content: items[:1], Meta: map[string]any{"a": "b"}}, &mcp.CallToolResult{}
+	shared, empty := &mcp.CallToolResult{Content: items[:1], Meta: map[string]any{"a": "b"}},
+		&mcp.CallToolResult{}
 	tool := FuncWith(mcp.Tool{Name: "tool", InputSchema: ObjectSchema(`"empty":{"type":"boolean"}`, "")},
 		func(_ context.Context, call *Call, in struct{ Empty bool }, _ *Output) (*mcp.CallToolResult, error) {
 			if call.Said.Truncated = true; in.Empty {
@@ -84,7 +89,8 @@ func TestSharedResultStaysAsItIs(t *testing.T) {
 	if len(answers) != 2 {
 		t.Errorf("answers differ: %v", answers)
 	}
-	if len(shared.Content) != 1 || len(shared.Meta) != 1 || empty.Content != nil || string(items[1]) != string(link) {
+	if len(shared.Content) != 1 || len(shared.Meta) != 1 || empty.Content != nil ||
+		string(items[1]) != string(link) {
 		t.Errorf("the result became %s, %v, %v", items, shared.Meta, empty.Content)
 	}
 }

@@ -26,7 +26,8 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	}
 	if err := run.Promote(ctx); err != nil {
 		if !errors.Is(err, tasks.ErrEnded) {
-			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("a long call cannot be handed over: it goes on waiting")
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).
+				Msg("a long call cannot be handed over: it goes on waiting")
 		}
 		return nil
 	}
@@ -43,7 +44,8 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	} else {
 		r, err := s.news(ctx, c, &t, taskPlace{})
 		if err != nil {
-			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).Msg("reading the output of a call that is handed over")
+			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).
+				Msg("reading the output of a call that is handed over")
 		}
 		output, place.next, place.gap = r.text, r.place.next, r.place.gap
 	}

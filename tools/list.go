@@ -27,7 +27,8 @@ func (s *service) list(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		seen := seenBy(c)
 		seen.Do(func() { s.runner.Go(func(ctx context.Context) { s.tellUsed(ctx, seen.session) }) })
 	}
-	key := listKey{version: c.Version, extra: !s.fallbackHidden(c), load: known(c).Load, secrets: s.runner.Secrets()}
+	key := listKey{version: c.Version, extra: !s.fallbackHidden(c), load: known(c).Load,
+		secrets: s.runner.Secrets()}
 	if s.o.App != nil && c.ShowsApps() {
 		key.app = s.o.App.Page.Entry.URI
 	}

@@ -26,7 +26,8 @@ import (
 // [Serve].
 func DefaultServeOptions() ServeOptions {
 	return ServeOptions{
-		Deliver:       partials.DeliverOptions{Pace: partials.DefaultPace, MaxBytes: partials.DefaultMaxBytes},
+		Deliver: partials.DeliverOptions{Pace: partials.DefaultPace,
+			MaxBytes: partials.DefaultMaxBytes},
 		SyncWait:      tasks.DefaultSyncWait,
 		ImmediateWait: tasks.DefaultImmediateWait,
 		Heartbeat:     tasks.DefaultHeartbeat,
@@ -43,12 +44,16 @@ func ListenAndServe(ctx context.Context, tools ...Tool) error {
 
 // Server says how tools are served. The zero value works. For still other options, use [Serve].
 type Server struct {
-	Name         string          // what clients are told; "" = the name of the program
-	Version      string          // likewise
-	Instructions string          // for the model
-	State        tasks.State     // where tasks are kept, such as sqlite.New(sqlite.Options{Dir: "tasks"}); it is closed at the end. nil = in memory
-	HTTP         string          // an address of this machine, such as 127.0.0.1:8080: tools are served there, at /mcp; "" = over stdin and stdout
-	Log          *zerolog.Logger // nil = errors and warnings, such as the stack of a tool that panics, to stderr
+	Name         string // what clients are told; "" = the name of the program
+	Version      string // likewise
+	Instructions string // for the model
+	// Where tasks are kept, such as sqlite.New(sqlite.Options{Dir: "tasks"}); it is closed at the end. nil =
+	// in memory.
+	State tasks.State
+	// An address of this machine, such as 127.0.0.1:8080: tools are served there, at /mcp; "" = over stdin
+	// and stdout.
+	HTTP string
+	Log  *zerolog.Logger // nil = errors and warnings, such as the stack of a tool that panics, to stderr
 }
 
 // ListenAndServe serves tools until the input ends, or ctx does.
@@ -70,7 +75,8 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 	if state, ok := s.State.(io.Closer); ok {
 		defer func() { err = errors.Join(err, state.Close()) }()
 	}
-	info := mcp.Implementation{Name: cmp.Or(s.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")), Version: cmp.Or(s.Version, "0")}
+	info := mcp.Implementation{Name: cmp.Or(s.Name, strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe")),
+		Version: cmp.Or(s.Version, "0")}
 	server := rpc.NewServer(&rpc.Options{Info: info, Instructions: s.Instructions, Log: log})
 	runner := run.NewRunner(run.Options{State: s.State, Log: log})
 	defer runner.Close()
@@ -88,7 +94,8 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 }
 
 // serveHTTP serves over HTTP until ctx ends.
-func (s *Server) serveHTTP(ctx context.Context, server *rpc.Server, registry *Registry, runner *run.Runner, log zerolog.Logger) error {
+func (s *Server) serveHTTP(ctx context.Context, server *rpc.Server, registry *Registry, runner *run.Runner,
+	log zerolog.Logger) error {
 	if !httpserver.Loopback(s.HTTP) {
 		return fmt.Errorf("address %s: only one of this machine, such as 127.0.0.1:8080, may be served without tokens and TLS; package rpc/http has both", s.HTTP)
 	}

@@ -25,7 +25,8 @@ func TestFlappingListIsToldOnceASecond(t *testing.T) {
 		synctest.Wait()
 		for i := range 5000 {
 			next := &Registry{}
-			_ = next.Add(Func(fmt.Sprint("tool", i), "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }))
+			_ = next.Add(Func(fmt.Sprint("tool", i), "",
+				func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil }))
 			registry.Replace(next)
 			time.Sleep(time.Millisecond)
 		}
@@ -42,7 +43,8 @@ func TestFlappingListIsToldOnceASecond(t *testing.T) {
 			}
 		}
 		if handshake != 6 || subscribed != 6 {
-			t.Errorf("5 s of changes were told %d times to the session, %d times to the subscription", handshake, subscribed)
+			t.Errorf("5 s of changes were told %d times to the session, %d times to the subscription",
+				handshake, subscribed)
 		}
 	})
 }

@@ -25,7 +25,8 @@ const (
 func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	var b strings.Builder
-	if !p.All && len(page) == 0 && (err == nil || errors.Is(err, tasks.ErrCursor)) { // its model may miss a call
+	// Its model may miss a call.
+	if !p.All && len(page) == 0 && (err == nil || errors.Is(err, tasks.ErrCursor)) {
 		if page, more, err = s.runner.Earlier(ctx, listPageTasks, p.Cursor); len(page) > 0 {
 			b.WriteString("No tasks of this session. Those of earlier sessions in this directory:\n")
 		}
@@ -48,7 +49,8 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	}{Tasks: []listed{}}
 	for _, t := range page {
 		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
-		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t), text.Age(time.Since(t.CreatedAt)))
+		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t),
+			text.Age(time.Since(t.CreatedAt)))
 		if line := lastLineOf(ctx, &t); line != "" {
 			b.WriteString(": " + line)
 		}
@@ -57,7 +59,8 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	switch {
 	case more:
 		meta.NextCursor = page[len(page)-1].ID
-		fmt.Fprintf(&b, "[older ones: call %s with \"cursor\": %q]\n", s.registry.fallbackName("list_tasks"), meta.NextCursor)
+		fmt.Fprintf(&b, "[older ones: call %s with \"cursor\": %q]\n", s.registry.fallbackName("list_tasks"),
+			meta.NextCursor)
 	case len(page) == 0 && p.All:
 		b.WriteString("No tasks.\n")
 	case len(page) == 0:

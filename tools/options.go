@@ -21,16 +21,20 @@ import (
 // ServeOptions say how calls are answered and how their output is delivered. Zero is a default only for
 // FallbackTools and MaxResult; zero durations mean what their comments say.
 type ServeOptions struct {
-	Deliver             partials.DeliverOptions
-	SyncWait            time.Duration         // when an unfinished plain call is handed over; 0 = never
-	ImmediateWait       time.Duration         // how long a call may take before it is answered with a handle, if the client lets the server choose
-	Heartbeat           time.Duration         // the longest silence towards a client that asked for progress; 0 = no heartbeat
-	FallbackTools       string                // auto, always, never; "" = auto
-	MaxResult           int                   // how much text of a result a model is shown; 0 = text.DefaultMaxResult
-	RequiredFallthrough bool                  // a tool that requires a task also runs without one
-	Resumable           bool                  // tasks and their delivery outlive this process
-	Detach              func(*Detached) error // starts the process that continues a call; nil = nothing outlives this process
-	Log                 zerolog.Logger
+	Deliver  partials.DeliverOptions
+	SyncWait time.Duration // when an unfinished plain call is handed over; 0 = never
+	// How long a call may take before it is answered with a handle, if the client lets the server choose.
+	ImmediateWait time.Duration
+	// The longest silence towards a client that asked for progress; 0 = no heartbeat.
+	Heartbeat     time.Duration
+	FallbackTools string // auto, always, never; "" = auto
+	// How much text of a result a model is shown; 0 = text.DefaultMaxResult.
+	MaxResult           int
+	RequiredFallthrough bool // a tool that requires a task also runs without one
+	Resumable           bool // tasks and their delivery outlive this process
+	// Starts the process that continues a call; nil = nothing outlives this process.
+	Detach func(*Detached) error
+	Log    zerolog.Logger
 
 	// ByClient says which values are not set: what is known about the client wins over them.
 	ByClient ByClient

@@ -21,10 +21,12 @@ import (
 // run calls the tool. Mistakes that a model can correct (bad arguments, a tool's plain error) become a result
 // with isError: "Input validation errors" are tool execution errors, which "contain actionable feedback that
 // language models can use to self-correct" (2025-11-25 server/tools, "Error Handling").
-func (e *entry) run(ctx context.Context, in *Call, log *partials.Log, report func(p tasks.Progress, params json.RawMessage)) *run.Done {
+func (e *entry) run(ctx context.Context, in *Call, log *partials.Log,
+	report func(p tasks.Progress, params json.RawMessage)) *run.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
-	if !e.extra { // what a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks
+	// what a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks.
+	if !e.extra {
 		out.hide(in.run.Secrets())
 	}
 	result, err := e.tool.Call(ctx, in, out)
@@ -123,7 +125,9 @@ func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult
 			c.Said.Rest = &rest
 		}
 	}
-	const ownID = "\uFDD0" // stands for the task's id until the secrets are masked: a pattern may match it where the result says how to get the rest
+	// Stands for the task's id until the secrets are masked: a pattern may match it where the result says how
+	// to get the rest.
+	const ownID = "\uFDD0"
 	if c.Said.Rest != nil {
 		rest := run.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
 		c.Said.Rest = new(replaced(rest, ownID, c.run.ID()))
@@ -159,7 +163,8 @@ type fitting struct {
 	limit      int // bytes of all content
 	structured int // bytes of structured content
 	words      func(text.Gap) string
-	places     []int64 // where the items, and then the structured content, begin in the task's log; nil = they are not there
+	// Where the items, and then the structured content, begin in the task's log; nil = they are not there.
+	places []int64
 }
 
 // fit makes the content of a result of runnel's own fit.
@@ -180,7 +185,8 @@ func (f fitting) apply(result *mcp.CallToolResult) *mcp.CallToolResult {
 	left := f.limit - len(fitted.StructuredContent)
 	for i, c := range result.Content {
 		if left < 2*minShare {
-			fitted.Content = append(fitted.Content, mcp.Text(shorten.LeftOut(int64(len(result.Content)-i), "items", "")))
+			fitted.Content = append(fitted.Content,
+				mcp.Text(shorten.LeftOut(int64(len(result.Content)-i), "items", "")))
 			break
 		}
 		if share := max(left/(len(result.Content)-i), minShare); len(c) > share {
@@ -217,7 +223,8 @@ func (f fitting) note(what string, size, place int) mcp.ContentBlock {
 	if f.places == nil {
 		return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]", what, size))
 	}
-	return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]\n%s", what, size, f.words(text.Gap{After: f.places[place], Bytes: int64(size)})))
+	return mcp.Text(fmt.Sprintf("[%s of %d bytes: too large for a result]\n%s", what, size,
+		f.words(text.Gap{After: f.places[place], Bytes: int64(size)})))
 }
 
 // passLimits are those of the result of another server, which passes as it is if its client can read the

@@ -39,7 +39,8 @@ const maxItems = 4096
 var itemSeed = maphash.MakeSeed()
 
 // NewOutput makes the output of one call, for a test of a Tool. progress may be nil.
-func NewOutput(ctx context.Context, log *partials.Log, progress func(done, total float64, message string)) *Output {
+func NewOutput(ctx context.Context, log *partials.Log,
+	progress func(done, total float64, message string)) *Output {
 	o := &Output{ctx: ctx, log: log}
 	if progress != nil {
 		o.report = func(p tasks.Progress, _ json.RawMessage) { progress(p.Done, p.Total, p.Message) }
@@ -135,7 +136,8 @@ func (o *Output) Progress(done, total float64, message string) {
 // PassProgress is Progress with the params of another server's notification, which a client gets as they are.
 func (o *Output) PassProgress(done, total float64, message string, params json.RawMessage) {
 	if o.report != nil {
-		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)}, o.secrets.JSON(params))
+		o.report(tasks.Progress{Done: done, Total: total, Message: o.secrets.String(message)},
+			o.secrets.JSON(params))
 	}
 }
 

@@ -48,11 +48,13 @@ func (p *parking) put(request *mcp.CallToolParams, call *parkedCall) (requestSta
 		return "", rpc.ErrClosed
 	}
 	if len(p.calls) >= maxParked {
-		return "", rpc.Errorf(mcp.CodeBusy, "too many calls wait for the answers to their questions: the limit is %d", maxParked)
+		return "", rpc.Errorf(mcp.CodeBusy,
+			"too many calls wait for the answers to their questions: the limit is %d", maxParked)
 	}
 	requestState = rand.Text()
 	call.request = digest(request)
-	call.expiry = time.AfterFunc(parkedTTL, func() { p.giveUp(requestState, "its questions were not answered in time") })
+	call.expiry = time.AfterFunc(parkedTTL,
+		func() { p.giveUp(requestState, "its questions were not answered in time") })
 	p.calls[requestState] = call
 	return requestState, nil
 }
@@ -63,7 +65,8 @@ func (p *parking) claim(request *mcp.CallToolParams) (*parkedCall, error) {
 	call := p.calls[request.RequestState]
 	p.mu.Unlock()
 	if call != nil && call.request != digest(request) {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.requestState belongs to another call: send the call again without it")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.requestState belongs to another call: send the call again without it")
 	}
 	if call != nil {
 		if err := call.audience.run.CheckResponses(request.InputResponses); err != nil {
@@ -72,7 +75,8 @@ func (p *parking) claim(request *mcp.CallToolParams) (*parkedCall, error) {
 		call = p.remove(request.RequestState) // another request may have been faster
 	}
 	if call == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.requestState is not known: it has expired, was used before, or was never given; send the call again without it")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.requestState is not known: it has expired, was used before, or was never given; send the call again without it")
 	}
 	return call, nil
 }

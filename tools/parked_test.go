@@ -18,14 +18,16 @@ import (
 func TestCancelledWhileParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
-			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+				Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 			Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 				go func() {
 					time.Sleep(time.Second)
 					_ = out.WriteString("meanwhile\n")
 					call.run.Cancel("cancelled by somebody")
 				}()
-				_, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+				_, err := call.Ask(ctx, Question{Message: "Why?",
+					Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 				return nil, err
 			},
 		}
@@ -36,7 +38,8 @@ func TestCancelledWhileParked(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.silence()
-		c.call(2, `,"requestState":"`+first.Result.RequestState+`","inputResponses":{"question-1":{"action":"decline"}}`)
+		c.call(2, `,"requestState":"`+first.Result.RequestState+
+			`","inputResponses":{"question-1":{"action":"decline"}}`)
 		if line := c.next(); !strings.Contains(line, `"id":2,`) || !strings.Contains(line, "cancelled") {
 			t.Errorf("not the answer: %s", line)
 		}
@@ -49,7 +52,8 @@ func TestCancelledWhileParked(t *testing.T) {
 func TestCancelledAnswerSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
-			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+				Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 			Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 				_ = out.WriteString("before\n")
 				time.Sleep(time.Second)
@@ -59,7 +63,9 @@ func TestCancelledAnswerSaysSo(t *testing.T) {
 		}
 		c := serveStateless(t, tool)
 		const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1,"partialResults":true}`
-		if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+"\n"); err != nil {
+		if _, err := io.WriteString(c.in,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+
+				"\n"); err != nil {
 			t.Fatal(err)
 		}
 		if line := c.response(); !strings.Contains(line, "The task was cancelled.") {

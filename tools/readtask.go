@@ -42,7 +42,8 @@ func (p *fallbackParams) wait(standard time.Duration) time.Duration {
 }
 
 // getTaskResult answers with the new output of a task, and with how it ended.
-func (s *service) getTaskResult(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
+func (s *service) getTaskResult(ctx context.Context, in *Call,
+	p *fallbackParams) (*mcp.CallToolResult, error) {
 	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
 		return nil, err

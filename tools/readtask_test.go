@@ -12,7 +12,8 @@ func TestReadsAreBounded(t *testing.T) {
 		r.set(fmt.Sprint(n), taskPlace{next: 1})
 		r.set(fmt.Sprint(n), taskPlace{next: int64(n)})
 	}
-	if len(r.places) != maxReads || len(r.oldest) != maxReads || r.place("0").next != 0 || r.place(fmt.Sprint(2*maxReads-1)).next != 2*maxReads-1 {
+	if len(r.places) != maxReads || len(r.oldest) != maxReads || r.place("0").next != 0 ||
+		r.place(fmt.Sprint(2*maxReads-1)).next != 2*maxReads-1 {
 		t.Errorf("%d places, %d in order", len(r.places), len(r.oldest))
 	}
 }

@@ -27,13 +27,14 @@ type Registry struct {
 	changes signal.Broadcast // sent when the list changes
 
 	mu       sync.RWMutex
-	own      []*entry      // those that were added
-	fallback []*entry      // see addOwn
-	before   string        // what the names of the fallback tools begin with, since another tool has the name of one
-	joined   []*entry      // see Join
-	tools    []*entry      // the list: of tools with the same name, the first
-	pages    sync.Map      // the first pages of the list, by listKey, encoded; emptied when the list changes
-	grace    time.Duration // the longest of all tools that it ever held: calls of replaced tools go on
+	own      []*entry // those that were added
+	fallback []*entry // see addOwn
+	// What the names of the fallback tools begin with, since another tool has the name of one.
+	before string
+	joined []*entry      // see Join
+	tools  []*entry      // the list: of tools with the same name, the first
+	pages  sync.Map      // the first pages of the list, by listKey, encoded; emptied when the list changes
+	grace  time.Duration // the longest of all tools that it ever held: calls of replaced tools go on
 }
 
 // Add adds a tool. Its name must be free and consist of 1 to 128 letters, digits, _, - and . (2025-11-25
@@ -112,7 +113,8 @@ func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 			_ = r.insert(&renamed) // its name is free
 		}
 	}
-	same := slices.EqualFunc(before, r.tools, func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
+	same := slices.EqualFunc(before, r.tools,
+		func(a, b *entry) bool { return reflect.DeepEqual(a.spec, b.spec) })
 	return !same, leftOut
 }
 

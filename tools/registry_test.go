@@ -22,7 +22,10 @@ func TestListHasPages(t *testing.T) {
 		"icons":       func(tool *mcp.Tool) { tool.Icons = large },
 		"meta":        func(tool *mcp.Tool) { tool.Meta = large },
 	} {
-		f := Func(name, "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
+		f := Func(name, "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult,
+			error) {
+			return nil, nil
+		})
 		change(&f.Tool)
 		if err := r.Add(f); err != nil {
 			t.Fatal(err)
@@ -47,7 +50,8 @@ func TestJoinedToolsStandOnOnePage(t *testing.T) {
 	r := &Registry{}
 	var joined []Tool
 	for i := range 300 {
-		f := Func(fmt.Sprintf("files/read:%d ünd", i), strings.Repeat("x", 4<<10), func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
+		f := Func(fmt.Sprintf("files/read:%d ünd", i), strings.Repeat("x", 4<<10),
+			func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
 		joined = append(joined, f)
 	}
 	if _, leftOut := r.Join(joined); len(leftOut) > 0 {
@@ -68,10 +72,14 @@ func TestJoinedToolsStandOnOnePage(t *testing.T) {
 // A tool's description goes out as it is written: a model reads it.
 func TestListHasNoEscapesForHTML(t *testing.T) {
 	r := &Registry{}
-	if err := r.Add(Func("tool", "a < b && b > c", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })); err != nil {
+	if err := r.Add(Func("tool", "a < b && b > c", func(context.Context, struct{},
+		*Output) (*mcp.CallToolResult, error) {
+		return nil, nil
+	})); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := r.list(listKey{version: mcp.NewestHandshake()}, ""); err != nil || !strings.Contains(string(list), "a < b && b > c") {
+	if list, err := r.list(listKey{version: mcp.NewestHandshake()}, ""); err != nil ||
+		!strings.Contains(string(list), "a < b && b > c") {
 		t.Errorf("%s, %v", list, err)
 	}
 }
@@ -146,7 +154,8 @@ func TestFallbackToolsMakeRoom(t *testing.T) {
 		}
 	}
 	r.Replace(&Registry{})
-	r.Join([]Tool{Func("list_tasks", "", own), Func("runnel_list_tasks", "", own), joined}) // of a runnel, among others
+	// Of a runnel, among others.
+	r.Join([]Tool{Func("list_tasks", "", own), Func("runnel_list_tasks", "", own), joined})
 	is("runnel_runnel_list_tasks", fallback)
 	is("get_task", joined)
 	r.Join(nil)
@@ -172,8 +181,12 @@ func (g graceful) Replace(Tool)   {}
 // A tool that the config has no more may have calls: they keep their grace.
 func TestGraceOfAToolThatWasTakenOut(t *testing.T) {
 	r, next := &Registry{}, &Registry{}
-	tool := Func("tool", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult, error) { return nil, nil })
-	if err := errors.Join(r.Add(graceful{tool, time.Minute}), next.Add(graceful{tool, time.Hour})); err != nil {
+	tool := Func("tool", "", func(context.Context, struct{}, *Output) (*mcp.CallToolResult,
+		error) {
+		return nil, nil
+	})
+	if err := errors.Join(r.Add(graceful{tool, time.Minute}),
+		next.Add(graceful{tool, time.Hour})); err != nil {
 		t.Fatal(err)
 	}
 	for _, with := range []*Registry{next, {}} {

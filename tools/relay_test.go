@@ -15,11 +15,13 @@ import (
 // what is wrong in it harms nobody.
 func TestPagesAreNotPutAsForms(t *testing.T) {
 	c := serveStateless(t, &Function{
-		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},
+		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+			Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskRequired}},
 		Do: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 			page := make(chan error, 1)
 			go func() {
-				_, err := call.Request(ctx, "elicitation/create", json.RawMessage(`{"mode":"url","url":"https://example.com","elicitationId":"1","message":5}`))
+				_, err := call.Request(ctx, "elicitation/create",
+					json.RawMessage(`{"mode":"url","url":"https://example.com","elicitationId":"1","message":5}`))
 				page <- err
 			}()
 			answer, err := call.Ask(ctx, Question{Message: "Why?"})
@@ -41,7 +43,8 @@ func TestPagesAreNotPutAsForms(t *testing.T) {
 	if id == nil {
 		t.Fatal("no task")
 	}
-	for shown := ""; !strings.Contains(shown, "https://example.com") || !strings.Contains(shown, "Why?"); shown = c.response() {
+	for shown := ""; !strings.Contains(shown, "https://example.com") ||
+		!strings.Contains(shown, "Why?"); shown = c.response() {
 		send(`{"jsonrpc":"2.0","id":2,"method":"tasks/get","params":{"taskId":%q,`+meta+`}}`, id[1])
 	}
 	send(`{"jsonrpc":"2.0","id":3,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"tasks":{}}}}`)

@@ -41,7 +41,8 @@ func screensOf(c *rpc.Caller) *screens {
 }
 
 // onScreen calls look with the screen of a task as its log has it now.
-func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task, look func(screen *seenScreen)) error {
+func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task,
+	look func(screen *seenScreen)) error {
 	all := screensOf(c)
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -51,7 +52,8 @@ func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task, lo
 		if at = len(all.list); at == maxScreens {
 			all.list, at = slices.Delete(all.list, 0, 1), maxScreens-1
 		}
-		all.list = append(all.list, &seenScreen{Screen: terminal.NewScreen(size[0], size[1], nil), id: t.ID, next: max(0, t.Log.Size()-maxReplay)})
+		all.list = append(all.list, &seenScreen{Screen: terminal.NewScreen(size[0], size[1], nil), id: t.ID,
+			next: max(0, t.Log.Size()-maxReplay)})
 	}
 	screen := all.list[at]
 	all.list = append(slices.Delete(all.list, at, at+1), screen)
@@ -77,7 +79,8 @@ func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task, lo
 }
 
 // screenNews is news of a task that has a screen: the lines that have changed since the session was last shown some.
-func (s *service) screenNews(ctx context.Context, c *rpc.Caller, t *tasks.Task, from taskPlace) (r reading, err error) {
+func (s *service) screenNews(ctx context.Context, c *rpc.Caller, t *tasks.Task,
+	from taskPlace) (r reading, err error) {
 	r.place.ended = t.Status.Terminal()
 	err = s.onScreen(ctx, c, t, func(screen *seenScreen) {
 		r.text, r.place.next = s.runner.Secrets().String(screen.News(s.mostOf(c, t))), screen.next

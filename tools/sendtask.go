@@ -48,7 +48,8 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	hasScreen := s.traitsOf(&t).Screen != [2]int{}
 	application := false
 	if hasScreen && len(p.Keys) > 0 {
-		if err := s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) { application = screen.Application() }); err != nil {
+		if err := s.onScreen(ctx, in.caller,
+			&t, func(screen *seenScreen) { application = screen.Application() }); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +75,8 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		switch {
 		case sends && !known: // each request over stateless HTTP is a session, which gets what comes now
 			if place.next = from; hasScreen {
-				err = s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) { screen.News(s.mostOf(in.caller, &t)) })
+				err = s.onScreen(ctx, in.caller, &t,
+					func(screen *seenScreen) { screen.News(s.mostOf(in.caller, &t)) })
 			}
 		case !sends && known && place.next < from:
 			from = 0 // there is something new already: only its end is awaited
@@ -88,9 +90,12 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	}
 	switch {
 	case errors.Is(err, tasks.ErrNoInput) && s.takesInput(&t):
-		return nil, fmt.Errorf("task %s has not begun to read its input, after %s: %s; call %s again", p.TaskID, text.Seconds(time.Since(began)), s.statusLine(&t, true), s.registry.fallbackName(sendToTask))
+		return nil, fmt.Errorf("task %s has not begun to read its input, after %s: %s; call %s again",
+			p.TaskID, text.Seconds(time.Since(began)), s.statusLine(&t, true),
+			s.registry.fallbackName(sendToTask))
 	case v == nil && sends, errors.Is(err, tasks.ErrEnded):
-		return nil, fmt.Errorf("task %s has ended, and reads nothing more: call %s for its result", p.TaskID, s.registry.fallbackName("get_task_result"))
+		return nil, fmt.Errorf("task %s has ended, and reads nothing more: call %s for its result", p.TaskID,
+			s.registry.fallbackName("get_task_result"))
 	case err != nil:
 		return nil, fmt.Errorf("task %s: %w", p.TaskID, err)
 	case ctx.Err() != nil:
@@ -112,7 +117,8 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		err = s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) {
 			shown, row, column := screen.Text()
 			columns, rows := screen.Size()
-			r.text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]", s.runner.Secrets().String(shown), row, column, columns, rows)
+			r.text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]",
+				s.runner.Secrets().String(shown), row, column, columns, rows)
 		})
 		if err != nil {
 			return nil, err
@@ -131,10 +137,12 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 
 // sendSoon sends input, also to a program that begins to read only now: its task may wait for a worker, or have been
 // made a moment ago.
-func (s *service) sendSoon(ctx context.Context, v *run.View, t *tasks.Task, input tasks.Input, limit time.Duration) (err error) {
+func (s *service) sendSoon(ctx context.Context, v *run.View, t *tasks.Task, input tasks.Input,
+	limit time.Duration) (err error) {
 	for began := time.Now(); ; {
 		err = v.Send(ctx, input)
-		if !errors.Is(err, tasks.ErrNoInput) || !s.takesInput(t) || time.Since(began) >= limit || !pause.For(ctx, sendRetry) {
+		if !errors.Is(err, tasks.ErrNoInput) || !s.takesInput(t) || time.Since(began) >= limit ||
+			!pause.For(ctx, sendRetry) {
 			return err
 		}
 	}

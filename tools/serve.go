@@ -41,7 +41,8 @@ func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptio
 	srv.Handle(rpc.Handshake, "tools/call", s.call)
 	srv.Handle(rpc.Stateless, "tools/list", s.list)
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
-	logs.Serve(srv, runner, logs.Options{Deliver: o.Deliver, Tools: &registry.changes, Page: page, Others: o.Others})
+	logs.Serve(srv, runner, logs.Options{Deliver: o.Deliver, Tools: &registry.changes, Page: page,
+		Others: o.Others})
 }
 
 // tellUsed tells a session that has seen the fallback tools, as soon as it uses tasks, that its list no

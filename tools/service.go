@@ -28,7 +28,8 @@ type service struct {
 }
 
 // called reads the params of a call and finds its tool.
-func (s *service) called(ctx context.Context, c *rpc.Caller, params json.RawMessage) (*mcp.CallToolParams, *entry, error) {
+func (s *service) called(ctx context.Context, c *rpc.Caller,
+	params json.RawMessage) (*mcp.CallToolParams, *entry, error) {
 	p, err := callParams(c.Version, params)
 	if err != nil {
 		return nil, nil, err
@@ -50,7 +51,8 @@ func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry
 }
 
 // start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
-func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) (*run.Run, error) {
+func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery,
+	spec run.Spec) (*run.Run, error) {
 	run, err := s.runner.Make(ctx, s.spec(e, arguments, d, spec))
 	if err != nil {
 		return nil, err
@@ -77,7 +79,8 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 // for it. It is then detached from its start, since nothing can take a command over from the process that
 // started it; that costs some 0.1 s.
 func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
-	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && methods.CanUse(c) && (handle || canTask(c, e))
+	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && methods.CanUse(c) &&
+		(handle || canTask(c, e))
 }
 
 // spec returns how a call of a tool runs.

@@ -66,7 +66,9 @@ func serveRegistry(t *testing.T, registry *Registry) *statelessClient {
 func (c *statelessClient) call(id int, more string) {
 	c.t.Helper()
 	const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"partialResults":{}},"progressToken":%d,"partialResultToken":%d}`
-	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`%s}}`+"\n", id, id, id, more); err != nil {
+	if _, err := fmt.Fprintf(c.in,
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`%s}}`+"\n",
+		id, id, id, more); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -108,7 +110,8 @@ func (c *statelessClient) silence() {
 func TestParkedCallIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := &Function{
-			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+				Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 			Do: func(ctx context.Context, call *Call, out *Output) (*mcp.CallToolResult, error) {
 				_ = out.WriteString("before\n")
 				working := make(chan struct{})
@@ -118,7 +121,8 @@ func TestParkedCallIsSilent(t *testing.T) {
 					out.Progress(1, 2, "")
 					_ = out.WriteString("meanwhile\n")
 				}()
-				answer, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+				answer, err := call.Ask(ctx, Question{Message: "Why?",
+					Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 				<-working
 				if err != nil {
 					return nil, err
@@ -156,11 +160,13 @@ func TestParkedCallIsSilent(t *testing.T) {
 			for _, item := range m.Params.Content {
 				text.WriteString(item.Text)
 			}
-			if strings.Contains(line, `"partialResultToken":1`) || strings.Contains(line, `"progressToken":1`) {
+			if strings.Contains(line, `"partialResultToken":1`) ||
+				strings.Contains(line, `"progressToken":1`) {
 				t.Errorf("%s belongs to the first request", line)
 			}
 		}
-		if got := text.String(); !strings.HasSuffix("before\nmeanwhile\nafter\n", got) || !strings.HasPrefix(got, "before") && !strings.HasPrefix(got, "meanwhile") {
+		if got := text.String(); !strings.HasSuffix("before\nmeanwhile\nafter\n", got) ||
+			!strings.HasPrefix(got, "before") && !strings.HasPrefix(got, "meanwhile") {
 			t.Errorf("the second request carried %q", got)
 		}
 	})
@@ -173,7 +179,8 @@ func TestOutputWaitsForTheSubscription(t *testing.T) {
 		const size = 32 << 20 // four times what memory keeps
 		log := make(chan *partials.Log, 1)
 		c := serveStateless(t, &Function{
-			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+				Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 			Do: func(_ context.Context, _ *Call, out *Output) (*mcp.CallToolResult, error) {
 				log <- out.Log()
 				return nil, out.WriteString(strings.Repeat("x", size))
@@ -181,7 +188,9 @@ func TestOutputWaitsForTheSubscription(t *testing.T) {
 		})
 		const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"partialResults":{},` +
 			`"extensions":{"io.modelcontextprotocol/tasks":{},"runnel/task-partials":{}}},"partialResultToken":1}`
-		if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+"\n"); err != nil {
+		if _, err := io.WriteString(c.in,
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`}}`+
+				"\n"); err != nil {
 			t.Fatal(err)
 		}
 		if line := c.response(); !strings.Contains(line, `"taskId"`) {
@@ -204,10 +213,12 @@ func TestOutputWaitsForTheSubscription(t *testing.T) {
 // If several requests come back for one call at once, one goes on with it, whatever else happens to it.
 func TestOneComesBack(t *testing.T) {
 	tool := &Function{
-		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`), Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+		Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`),
+			Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
 		Do: func(ctx context.Context, call *Call, _ *Output) (*mcp.CallToolResult, error) {
 			for range 2 {
-				if _, err := call.Ask(ctx, Question{Message: "Why?", Schema: json.RawMessage(`{"type":"object","properties":{}}`)}); err != nil {
+				if _, err := call.Ask(ctx, Question{Message: "Why?",
+					Schema: json.RawMessage(`{"type":"object","properties":{}}`)}); err != nil {
 					return nil, err
 				}
 			}
@@ -220,7 +231,8 @@ func TestOneComesBack(t *testing.T) {
 		const n = 4
 		for range n {
 			id++
-			c.call(id, `,"requestState":"`+state+`","inputResponses":{"question-1":{"action":"accept"},"question-2":{"action":"accept"}}`)
+			c.call(id, `,"requestState":"`+state+
+				`","inputResponses":{"question-1":{"action":"accept"},"question-2":{"action":"accept"}}`)
 		}
 		for range n {
 			var m struct {
@@ -271,7 +283,8 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 		const questions = 2*maxTurns + 1
 		longest := Question{
 			Message: strings.Repeat("\x01", maxQuestion),
-			Schema:  rawjson.Encode(map[string]any{"type": "object", "title": strings.Repeat("x", MaxQuestionSchema-len(`{"title":"","type":"object"}`))}),
+			Schema: rawjson.Encode(map[string]any{"type": "object",
+				"title": strings.Repeat("x", MaxQuestionSchema-len(`{"title":"","type":"object"}`))}),
 		}
 		tool := &Function{
 			Tool: mcp.Tool{Name: "tool", InputSchema: json.RawMessage(`{"type":"object"}`)},
@@ -314,7 +327,8 @@ func TestManyQuestionsComeInTurns(t *testing.T) {
 				responses[key] = mcp.ElicitResult{Action: mcp.ElicitDecline}
 			}
 			answered += len(responses)
-			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState, rawjson.Encode(responses)))
+			c.call(id, fmt.Sprintf(`,"requestState":%q,"inputResponses":%s`, m.Result.RequestState,
+				rawjson.Encode(responses)))
 		}
 	})
 }

@@ -47,16 +47,19 @@ type Kind interface {
 
 // Traits are what a Kind says about itself. A Tool that is not a Kind has the zero value.
 type Traits struct {
-	Grace      time.Duration // how long a call may take to end after it is stopped
-	Detached   bool          // a call runs in another process, and outlives this one
-	MayDetach  bool          // the same if Call.Outlives
-	Confirms   bool          // a call may have to wait for its user before it starts
-	Serves     bool          // a call may go on after it is ready (Call.Ready): its task gets the longest ttl, unless its client asks for one
-	Relays     bool          // a call is another server's: its progress and its result pass as they are
-	Screen     [2]int        // the log of a call has a screen (terminal.Screen) of so many columns and rows; zero = it has none
-	TakesInput bool          // a call reads Call.Input
-	AtOnce     int           // how many calls run at once, the others wait; 0 = no limit
-	bounded    bool          // a call ends soon: it is never handed over
+	Grace     time.Duration // how long a call may take to end after it is stopped
+	Detached  bool          // a call runs in another process, and outlives this one
+	MayDetach bool          // the same if Call.Outlives
+	Confirms  bool          // a call may have to wait for its user before it starts
+	// A call may go on after it is ready (Call.Ready): its task gets the longest ttl, unless its client asks
+	// for one.
+	Serves bool
+	Relays bool // a call is another server's: its progress and its result pass as they are
+	// The log of a call has a screen (terminal.Screen) of so many columns and rows; zero = it has none.
+	Screen     [2]int
+	TakesInput bool // a call reads Call.Input
+	AtOnce     int  // how many calls run at once, the others wait; 0 = no limit
+	bounded    bool // a call ends soon: it is never handed over
 
 	// This says how the output of a running call is shown: see text.Shaper.
 	MaxResult  int // bytes; 0 = what suits the client
@@ -98,7 +101,8 @@ type server interface {
 	detacher() func(*Detached) error
 	detached() *Detached
 	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error)
-	recentOf(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (id string, err error)
+	recentOf(ctx context.Context, c *rpc.Caller, tool string,
+		arguments json.RawMessage) (id string, err error)
 	startable(tool string) (title string, ok bool)
 	startables() (specs []mcp.Tool)
 	log() *zerolog.Logger
@@ -155,7 +159,8 @@ func leftOut(poller, taskID string) func(text.Gap) string {
 func howToRead(poller, taskID string, after int64) string {
 	how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), after)
 	if poller != "" {
-		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ", poller, taskID, after) + how
+		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ",
+			poller, taskID, after) + how
 	}
 	return how
 }

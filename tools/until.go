@@ -94,7 +94,8 @@ func (u *until) words(t *tasks.Task) string {
 
 // awaitMatch waits until a line of a task's output matches, from a position on, the task has ended, or the
 // time is over.
-func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *until, limit time.Duration) (tasks.Task, error) {
+func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *until,
+	limit time.Duration) (tasks.Task, error) {
 	v, release, err := s.runner.Follow(ctx, id)
 	if err != nil {
 		return tasks.Task{}, err

@@ -31,7 +31,8 @@ func again(ctx context.Context, once func() error) error {
 
 // drawAgain draws a title and a text on a terminal once a second, as much as fits, until ctx ends. The last
 // text stays on the screen.
-func drawAgain(ctx context.Context, out io.Writer, title string, show func(context.Context) (string, error)) error {
+func drawAgain(ctx context.Context, out io.Writer, title string,
+	show func(context.Context) (string, error)) error {
 	frame := "\x1b[2J"
 	return again(ctx, func() error {
 		text, err := show(ctx)
@@ -42,7 +43,8 @@ func drawAgain(ctx context.Context, out io.Writer, title string, show func(conte
 			text = term.Printable("the state does not answer: " + err.Error())
 		}
 		width, height := term.Size(out)
-		lines := strings.Split(title+"  "+time.Now().Format(time.TimeOnly)+"\n\n"+strings.TrimSuffix(text, "\n"), "\n")
+		lines := strings.Split(title+"  "+time.Now().Format(time.TimeOnly)+"\n\n"+
+			strings.TrimSuffix(text, "\n"), "\n")
 		if room := max(height-1, 2); len(lines) > room { // the cursor stands on the last line
 			lines = append(lines[:room-1], fmt.Sprintf("%d more lines", len(lines)-room+1))
 		}

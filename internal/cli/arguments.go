@@ -15,7 +15,8 @@ import (
 
 // parseArguments builds the arguments of a call from key=value words and a JSON object. A word wins over the
 // object. stdin is what @- stands for.
-func parseArguments(s term.Form, words []string, object string, stdin func() ([]byte, error)) (json.RawMessage, error) {
+func parseArguments(s term.Form, words []string, object string,
+	stdin func() ([]byte, error)) (json.RawMessage, error) {
 	if !utf8.ValidString(object + strings.Join(words, "")) {
 		return nil, errors.New("the arguments are not UTF-8, as JSON must be; base64 makes text of any bytes")
 	}
@@ -34,7 +35,8 @@ func parseArguments(s term.Form, words []string, object string, stdin func() ([]
 	for _, word := range words {
 		key, text, ok := strings.Cut(word, "=")
 		if !ok || key == "" {
-			errs = append(errs, config.Wrong("key=value, key=@FILE, key=@- for stdin", "%q is not an argument", term.Shorten(word)))
+			errs = append(errs, config.Wrong("key=value, key=@FILE, key=@- for stdin",
+				"%q is not an argument", term.Shorten(word)))
 			continue
 		}
 		v, err := argument(s.Find(key), text, stdin)
@@ -96,7 +98,8 @@ func argument(p *term.Field, text string, stdin func() ([]byte, error)) (json.Ra
 // appendTo appends the elements of an argument that is given again.
 func appendTo(list, more json.RawMessage, p *term.Field) (json.RawMessage, error) {
 	var a, b []json.RawMessage
-	if !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil || json.Unmarshal(more, &b) != nil {
+	if !slices.Contains(p.AllTypes(), "array") || json.Unmarshal(list, &a) != nil ||
+		json.Unmarshal(more, &b) != nil {
 		return nil, errors.New("given twice, and it is not an array")
 	}
 	return json.Marshal(append(a, b...))

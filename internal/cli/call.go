@@ -53,8 +53,9 @@ type call struct {
 	lastCome bool
 	held     []json.RawMessage
 
-	began  time.Time
-	first  atomic.Int64            // when the first content came, in Unix nanoseconds, perhaps before the call; 0 = none has come
+	began time.Time
+	// When the first content came, in Unix nanoseconds, perhaps before the call; 0 = none has come.
+	first  atomic.Int64
 	giveUp context.CancelCauseFunc // ends the context that the call runs in
 }
 
@@ -153,7 +154,8 @@ func (c *call) notified(method string, params json.RawMessage) {
 		Message         string
 		PartialResult   struct{ LastChunk bool }
 	}
-	ours := method == "notifications/progress" && json.Unmarshal(params, &p) == nil && string(p.Token) == progressToken
+	ours := method == "notifications/progress" && json.Unmarshal(params, &p) == nil &&
+		string(p.Token) == progressToken
 	if ours && p.PartialResult.LastChunk {
 		c.mu.Lock()
 		c.lastCome = true
@@ -180,7 +182,8 @@ func (c *call) request(ctx context.Context, method string, params json.RawMessag
 func (c *call) run(ctx, wanted context.Context) error {
 	c.began = time.Now()
 	defer context.AfterFunc(ctx, func() {
-		if why, ok := errors.AsType[system.SignalError](context.Cause(ctx)); ok && syscall.Signal(why) != syscall.SIGINT {
+		if why, ok := errors.AsType[system.SignalError](context.Cause(ctx)); ok &&
+			syscall.Signal(why) != syscall.SIGINT {
 			c.say("cancelling: " + why.Error())
 			return
 		}
@@ -235,7 +238,8 @@ func wasNotAsked(result json.RawMessage, held []json.RawMessage, err error) bool
 	if err == nil && json.Unmarshal(result, &r) == nil && r.IsError && r.Meta[mcp.MetaCommand] == nil {
 		return bytes.Contains(slices.Concat(result, rawjson.Encode(held)), []byte(tools.ErrCannotAsk.Error()))
 	}
-	return err != nil && (strings.Contains(err.Error(), tools.ErrCannotAsk.Error()) || strings.Contains(err.Error(), "required client capability: elicitation"))
+	return err != nil && (strings.Contains(err.Error(), tools.ErrCannotAsk.Error()) ||
+		strings.Contains(err.Error(), "required client capability: elicitation"))
 }
 
 // result makes the call and returns its result, nil for a detached call.
@@ -251,7 +255,8 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	call := &remote.Params{Tool: tool.Name, Arguments: c.arguments}
 	_, takesTasks := c.client.Capabilities().Extensions[mcp.ExtensionTasks]
 	switch {
-	case c.o.mode.Word != "" && c.client.Era() == rpc.Handshake && !c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.Word)):
+	case c.o.mode.Word != "" && c.client.Era() == rpc.Handshake &&
+		!c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.Word)):
 		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.Word)
 	case !c.o.noTask && remote.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
@@ -263,7 +268,8 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
 		// the server decides whether it becomes a task
 	case c.o.task || c.o.mode.Word != "":
-		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it", tool.Name)
+		return nil, fmt.Errorf("%s cannot be called as a task: the server or the tool does not take it",
+			tool.Name)
 	}
 	result, err := c.remote.Run(wanted, c.client, call)
 	var e *rpc.Error
@@ -298,7 +304,8 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 		}
 		c.written(c.view.Content(line.String() + "\n"))
 	case "text":
-		last, content := tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}), tools.SplitEnd(&r)
+		last, content := tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}),
+			tools.SplitEnd(&r)
 		_, command := tools.CommandResult(&r)
 		if command { // stdout is its output
 			var made, later []mcp.ContentBlock // either has them
@@ -310,7 +317,8 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 		}
 		c.show(last, isError)
 		compared, beyond := c.tracker.Compare(content)
-		if command && compared != tracker.NoneStreamed && !c.remote.CutShort() { // all of its output has been streamed
+		// All of its output has been streamed.
+		if command && compared != tracker.NoneStreamed && !c.remote.CutShort() {
 			compared = tracker.ResultAdds
 			_, beyond = c.tracker.Compare(tools.OnlyEnd(content))
 		}
@@ -330,7 +338,8 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	if running != "" {
 		c.view.NewLine()
 		return fmt.Errorf("%s takes longer than the server waits: it is still running, as task %s, which protocol %s cannot follow; "+
-			"speak a newer one, or start the server with --sync-wait 0", c.tool.Name, running, c.client.Version().Name)
+			"speak a newer one, or start the server with --sync-wait 0", c.tool.Name, running,
+			c.client.Version().Name)
 	}
 	if isError { // what is on stdout is not a command's output, which is shown as it is
 		c.view.NewLine()
@@ -382,7 +391,8 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 	}
 	first := max(0, time.Unix(0, c.first.Load()).Sub(c.began))
 	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
-		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, said, code, end, time.Since(c.began).Milliseconds()))
+		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, said, code, end,
+		time.Since(c.began).Milliseconds()))
 }
 
 // callOptions are the flags of runnel call.

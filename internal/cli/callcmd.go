@@ -106,19 +106,23 @@ that the reader of the output has closed, as with head: the call is cancelled th
 	})
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&o.object, "input", "", "arguments as a JSON `OBJECT`, or @FILE or @- that has it; KEY=VALUE wins over it")
+	flags.StringVar(&o.object, "input", "",
+		"arguments as a JSON `OBJECT`, or @FILE or @- that has it; KEY=VALUE wins over it")
 	flags.BoolVar(&o.task, "task", false, "call it as a task, or fail")
 	flags.BoolVar(&o.noTask, "no-task", false, "call it without a task")
 	flags.Var(o.mode, "mode", "ask for the response `MODE` immediate, streaming or task (SEP-1905)")
 	o.output = outputFlag(flags, "json (the result on one line)", "ndjson (every message received)")
-	flags.Var(o.progress, "progress", "`WHEN` to show progress on stderr: auto (on a terminal), always, never")
+	flags.Var(o.progress, "progress",
+		"`WHEN` to show progress on stderr: auto (on a terminal), always, never")
 	durationFlag(flags, &o.timeout, "timeout", "cancel the call after this `DURATION`; 0 = never")
 	flags.BoolVar(&o.ask, "ask", false, "ask you the tool's questions (the default on a terminal)")
 	flags.BoolVar(&o.yes, "yes", false, "accept the tool's questions, with the values that it proposes")
 	flags.BoolVar(&o.summary, "summary", false, "at the end, say on stderr how much output came and when")
 	flags.StringVar(&o.artifacts, "artifacts", "", "save the files that the result links to below `DIR`")
-	flags.BoolVar(&o.detach, "detach", false, "start it as a task that runs on without this process, print its id and leave")
-	flags.Var(o.protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	flags.BoolVar(&o.detach, "detach", false,
+		"start it as a task that runs on without this process, print its id and leave")
+	flags.Var(o.protocol, "protocol",
+		"speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(flags)
 	i.addServeFlags(flags, "config", "tool", "selftest", "set", "state", "owner", "notify")
 	return cmd
@@ -140,7 +144,8 @@ func (i *invocation) call(cmd *cobra.Command, name string, o *callOptions) error
 	defer giveUp(nil)
 	if o.timeout > 0 {
 		var stop context.CancelFunc
-		wanted, stop = context.WithTimeoutCause(wanted, o.timeout, fmt.Errorf("timed out after %v", o.timeout))
+		wanted, stop = context.WithTimeoutCause(wanted, o.timeout,
+			fmt.Errorf("timed out after %v", o.timeout))
 		defer stop()
 	}
 	cmd.SetContext(wanted)
@@ -212,20 +217,24 @@ func (c *call) find(ctx context.Context, name string) error {
 		return err
 	}
 	if c.tool, err = c.i.findTool(list, name); err != nil {
-		if slices.ContainsFunc(c.o.arguments, func(word string) bool { return !strings.Contains(word, "=") }) {
+		if slices.ContainsFunc(c.o.arguments,
+			func(word string) bool { return !strings.Contains(word, "=") }) {
 			err = fmt.Errorf("%w\nif it is a tool of another server, put -- before that server's command: runnel call %s -- %s", err, term.Quote(name), term.Quote(c.o.arguments...))
 		}
 		return err
 	}
 	form := term.ReadForm(c.tool.InputSchema)
-	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object, sync.OnceValues(func() ([]byte, error) { return readStdin(ctx, c.i.Stdin) }))
+	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object,
+		sync.OnceValues(func() ([]byte, error) { return readStdin(ctx, c.i.Stdin) }))
 	if err == nil && c.i.target.isSelf() {
-		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil { // else the answer to the call says so
+		// Else the answer to the call says so.
+		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil {
 			_, err = input.Fit(c.arguments)
 		}
 	}
 	if err != nil {
-		return &serve.UsageError{Err: err, Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(form.Usage(), "none"))}
+		return &serve.UsageError{Err: err,
+			Hint: fmt.Sprintf("the arguments of %s are: %s", name, cmp.Or(form.Usage(), "none"))}
 	}
 	return nil
 }

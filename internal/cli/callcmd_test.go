@@ -23,7 +23,8 @@ func TestInterruptedAtTheEnd(t *testing.T) {
 	env := []string{"XDG_STATE_HOME=" + t.TempDir(), "HOME=" + t.TempDir(), "RUNNEL_CONFIG=/dev/null"}
 	for range 20 {
 		ctx, cancel := context.WithCancel(t.Context())
-		Run(ctx, []string{"call", "stream", "count=1", "--selftest", "-o", "json"}, env, nil, canceller{cancel}, io.Discard)
+		Run(ctx, []string{"call", "stream", "count=1", "--selftest", "-o", "json"}, env, nil,
+			canceller{cancel}, io.Discard)
 		cancel()
 	}
 }
@@ -37,7 +38,8 @@ i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo '{"jsonrpc":"2.0","method":"notif
 read -r _; echo '{"jsonrpc":"2.0","id":3,"result":{"content":[]}}'; cat >/dev/null`
 	var said strings.Builder
 	env := []string{"HOME=" + t.TempDir(), "PATH=/usr/bin:/bin"}
-	code := Run(t.Context(), []string{"call", "x", "--protocol", "2025-11-25", "--summary", "--", "/bin/sh", "-c", server}, env, nil, io.Discard, &said)
+	code := Run(t.Context(), []string{"call", "x", "--protocol", "2025-11-25", "--summary", "--", "/bin/sh",
+		"-c", server}, env, nil, io.Discard, &said)
 	if code != 0 || !strings.Contains(said.String(), "300 partials, gaps 2, first after ") {
 		t.Error(code, said.String())
 	}
@@ -66,11 +68,14 @@ tools:
 		code int
 		said string
 	}{
-		"slow": {124, "timed out after 50ms"}, "silent": {124, "no output for 50ms"}, "gone": {127, "cannot start no-such-program: not found in PATH="},
-		"far": {127, "cannot start /no/such/program: "}, "killed": {137, "killed by SIGKILL"}, "terminated": {143, "killed by SIGTERM"}, "three": {3, "exit code 3"},
+		"slow": {124, "timed out after 50ms"}, "silent": {124, "no output for 50ms"},
+		"gone": {127, "cannot start no-such-program: not found in PATH="},
+		"far":  {127, "cannot start /no/such/program: "}, "killed": {137, "killed by SIGKILL"},
+		"terminated": {143, "killed by SIGTERM"}, "three": {3, "exit code 3"},
 		"asks": {1, "--yes confirms"},
 	} {
-		for _, how := range []string{"--no-task", "--task", "--protocol=2024-11-05", "--protocol=2026-07-28"} {
+		for _, how := range []string{"--no-task", "--task", "--protocol=2024-11-05",
+			"--protocol=2026-07-28"} {
 			runCommand(t, append([]string{"call", tool, how}, flags...)...).says(t, want.code, want.said)
 		}
 	}
@@ -96,8 +101,10 @@ func TestArgumentsOnStdin(t *testing.T) {
 		for range 2 {
 			var out, said strings.Builder
 			args := append([]string{"call", "echo", "--selftest"}, strings.Fields(c.args)...)
-			if code := Run(t.Context(), args, environ(t), strings.NewReader(c.stdin), &out, &said); code != exitFine || out.String() != c.want {
-				t.Errorf("%s: exit code %d, %q, %q, want %q", c.args, code, out.String(), said.String(), c.want)
+			if code := Run(t.Context(), args, environ(t), strings.NewReader(c.stdin), &out,
+				&said); code != exitFine || out.String() != c.want {
+				t.Errorf("%s: exit code %d, %q, %q, want %q", c.args, code, out.String(),
+					said.String(), c.want)
 			}
 		}
 	}
@@ -126,18 +133,21 @@ tools:
 		"fail message=broken protocol=true": {"", "runnel: fail: broken (code -32603)\n"},
 		"panic":                             {"", "runnel: panic: internal error"},
 	} {
-		for _, how := range []string{"--no-task", "--no-task", "--task", "--task", "--mode=streaming", "--mode=streaming"} {
+		for _, how := range []string{"--no-task", "--no-task", "--task", "--task", "--mode=streaming",
+			"--mode=streaming"} {
 			read, write, err := os.Pipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			var stderr strings.Builder
-			args := append([]string{"call", how, "--selftest", "--config", file, "--state", filepath.Join(dir, "state")}, strings.Fields(call)...)
+			args := append([]string{"call", how, "--selftest", "--config", file, "--state",
+				filepath.Join(dir, "state")}, strings.Fields(call)...)
 			code := Run(t.Context(), args, environ(t), nil, write, &stderr)
 			_ = write.Close()
 			stdout, _ := io.ReadAll(read)
 			_ = read.Close()
-			if code == exitFine || string(stdout) != want.stdout || !strings.Contains(stderr.String(), want.stderr) {
+			if code == exitFine || string(stdout) != want.stdout ||
+				!strings.Contains(stderr.String(), want.stderr) {
 				t.Errorf("%s %s: exit code %d, %q, %q", call, how, code, stdout, stderr.String())
 			}
 		}

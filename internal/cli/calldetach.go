@@ -28,12 +28,14 @@ func endedBefore(ctx context.Context, client *rpc.Client, id mcp.TaskParams) int
 }
 
 // detach calls a tool as a task and returns the task's id once it runs on without this process.
-func detach(wanted context.Context, client *rpc.Client, tool string, arguments json.RawMessage) (string, error) {
+func detach(wanted context.Context, client *rpc.Client, tool string,
+	arguments json.RawMessage) (string, error) {
 	ctx := context.WithoutCancel(wanted) // an interrupted call must still learn which task to cancel
 	var handle mcp.CreateTaskResult
 	err := client.Call(ctx, "tools/call", map[string]any{
 		"name": tool, "arguments": arguments,
-		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")}, // the longest that the server allows: nobody waits for it
+		// The longest that the server allows: nobody waits for it.
+		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")},
 	}, &handle)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", tool, err)

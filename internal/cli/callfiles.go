@@ -63,7 +63,8 @@ func (c *call) saveFiles(ctx context.Context, items []json.RawMessage) error {
 			errs = append(errs, fmt.Errorf("--artifacts: %.200q: %w", l.Name, err))
 			continue
 		}
-		c.i.Say(zerolog.InfoLevel, fmt.Sprintf("saved %s, %d bytes", filepath.Join(c.o.artifacts, filepath.FromSlash(l.Name)), l.Size))
+		c.i.Say(zerolog.InfoLevel, fmt.Sprintf("saved %s, %d bytes",
+			filepath.Join(c.o.artifacts, filepath.FromSlash(l.Name)), l.Size))
 	}
 	return errors.Join(errs...)
 }
@@ -97,7 +98,8 @@ func (c *call) saveFile(ctx context.Context, root *os.Root, l *fileLink) (err er
 			return err
 		}
 		var next int64
-		if len(page.Contents) != 1 || json.Unmarshal(page.Contents[0].Meta[mcp.MetaNext], &next) != nil || next <= at {
+		if len(page.Contents) != 1 || json.Unmarshal(page.Contents[0].Meta[mcp.MetaNext], &next) != nil ||
+			next <= at {
 			return fmt.Errorf("the server has sent nothing after byte %d", at)
 		}
 		piece := bytes.Join([][]byte{[]byte(page.Contents[0].Text), page.Contents[0].Blob}, nil)

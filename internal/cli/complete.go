@@ -35,7 +35,10 @@ func fixCompletion(root *cobra.Command) {
 	}
 	for _, shell := range cmd.Commands() {
 		if shell.Name() == "bash" {
-			shell.RunE = func(cmd *cobra.Command, _ []string) error { return bashCompletion(cmd.Root(), cmd.OutOrStdout()) }
+			shell.RunE = func(cmd *cobra.Command,
+				_ []string) error {
+				return bashCompletion(cmd.Root(), cmd.OutOrStdout())
+			}
 		}
 		shell.Short = "Write the completion script for " + shell.Name()
 		shell.Example, shell.Args = examples[shell.Name()], noArguments
@@ -83,17 +86,20 @@ const bashWords = `__runnel_words()
 const completionTime = 3 * time.Second
 
 // completeCall completes the name of a tool that runnel itself serves, then its arguments.
-func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (i *invocation) completeCall(cmd *cobra.Command, args []string,
+	toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp
 	i.Stderr = io.Discard
 	if i.readEnvironment(cmd, false) != nil {
 		return nil, silent
 	}
-	if i.target.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") { // cobra adds a "--" itself, so cmd.ArgsLenAtDash does not help
+	// cobra adds a "--" itself, so cmd.ArgsLenAtDash does not help.
+	if i.target.url != "" || slices.Contains(i.args[:len(i.args)-1], "--") {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	i.NoUpstreams = true
-	i.Options.Tools = slices.Compact(slices.Sorted(slices.Values(i.Options.Tools))) // cobra has read the flags twice
+	// cobra has read the flags twice.
+	i.Options.Tools = slices.Compact(slices.Sorted(slices.Values(i.Options.Tools)))
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTime)
 	defer cancel()
 	cmd.SetContext(ctx)
@@ -117,7 +123,8 @@ func (i *invocation) completeCall(cmd *cobra.Command, args []string, toComplete 
 }
 
 // completeTool completes the name of a tool that runnel itself serves.
-func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (i *invocation) completeTool(cmd *cobra.Command, args []string,
+	toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	words, directive := i.completeCall(cmd, nil, toComplete)
 	if len(args) > 0 && directive != cobra.ShellCompDirectiveDefault {
 		words = nil
@@ -126,7 +133,8 @@ func (i *invocation) completeTool(cmd *cobra.Command, args []string, toComplete 
 }
 
 // completeArgument completes key= and, if the values are listed, the value.
-func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
+func completeArgument(tool *mcp.Tool, given []string,
+	toComplete string) (words []cobra.Completion, d cobra.ShellCompDirective) {
 	s := term.ReadForm(tool.InputSchema)
 	if key, _, ok := strings.Cut(toComplete, "="); ok {
 		p := s.Find(key)
@@ -146,7 +154,8 @@ func completeArgument(tool *mcp.Tool, given []string, toComplete string) (words 
 	}
 	for _, p := range s {
 		if !has[p.Name] {
-			words = append(words, cobra.CompletionWithDesc(term.Printable(p.Name+"="), term.Printable(p.Description)))
+			words = append(words, cobra.CompletionWithDesc(term.Printable(p.Name+"="),
+				term.Printable(p.Description)))
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
@@ -158,7 +167,8 @@ func completeFlags(cmd *cobra.Command) {
 		if v, ok := f.Value.(*serve.Choice); ok {
 			words := slices.DeleteFunc(slices.Clone(v.Words), func(word string) bool { return word == "" })
 			// It fails only for a flag that is registered already: serve shares those of root.
-			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+			_ = cmd.RegisterFlagCompletionFunc(f.Name,
+				cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	for _, sub := range cmd.Commands() {

@@ -31,7 +31,8 @@ func TestBashCompletionNeedsNoPackage(t *testing.T) {
 		{"runnel call echo text= x", `runnel call echo text = x`, "5 4 x text="},
 		{"runnel call ", `runnel call ""`, "3 2  call"},
 	} {
-		try := `. "$1"; COMP_LINE="$2"; COMP_WORDS=(` + c.words + `); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); __runnel_words; echo "${#words[@]} $cword $cur $prev"`
+		try := `. "$1"; COMP_LINE="$2"; COMP_WORDS=(` + c.words +
+			`); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); __runnel_words; echo "${#words[@]} $cword $cur $prev"`
 		for range 2 {
 			out, err := exec.Command(bash, "--norc", "-c", try, "bash", file, c.line).CombinedOutput()
 			if err != nil || strings.TrimSuffix(string(out), "\n") != c.want {

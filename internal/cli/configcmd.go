@@ -70,7 +70,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if err := summarize(i.Stdout, file, conf); err != nil {
 		return err
 	}
-	for _, words := range []string{config.UnsetSecrets(i.Unset), conf.Unlisted(), conf.Spaced(), i.Trust().Refuses(file)} {
+	for _, words := range []string{config.UnsetSecrets(i.Unset), conf.Unlisted(), conf.Spaced(),
+		i.Trust().Refuses(file)} {
 		if words != "" {
 			i.Say(zerolog.WarnLevel, words)
 		}
@@ -80,7 +81,8 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 
 // summarize prints the tools and servers of a config.
 func summarize(w io.Writer, file string, conf *config.Config) error {
-	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"), conf.AndServers()); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: fine, %s%s\n", file, term.Count(len(conf.Tools), "tool"),
+		conf.AndServers()); err != nil {
 		return err
 	}
 	var rows [][]string

@@ -70,7 +70,8 @@ func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 			}
 		}
 		if len(shown) > 0 {
-			t.Errorf("%s.md, %s has these rows, and the schema has not:\n%s", table.page, table.after, strings.Join(shown, "\n"))
+			t.Errorf("%s.md, %s has these rows, and the schema has not:\n%s", table.page, table.after,
+				strings.Join(shown, "\n"))
 		}
 	}
 }
@@ -97,17 +98,20 @@ func TestFlagsAreKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+).*` \\| `([a-zA-Z.]+)` \\|$").FindAllStringSubmatch(string(page), -1)
+	rows := regexp.MustCompile("(?m)^\\| `--([a-z-]+).*` \\| `([a-zA-Z.]+)` \\|$").
+		FindAllStringSubmatch(string(page), -1)
 	if len(rows) != len(words)-3 {
 		t.Errorf("environment.md has %d flags that set a key, want %d", len(rows), len(words)-3)
 	}
 	for _, row := range rows {
 		f := i.flags.Lookup(row[1])
-		if about, _ := config.Describe(row[2]); f == nil || !strings.EqualFold(strings.TrimSuffix(f.Usage, "; repeatable")+".", about) {
+		if about, _ := config.Describe(row[2]); f == nil ||
+			!strings.EqualFold(strings.TrimSuffix(f.Usage, "; repeatable")+".", about) {
 			t.Errorf("environment.md: --%s does not set %s", row[1], row[2])
 		}
 	}
-	for key, want := range map[string]string{"limits.maxLine": "16MiB", "http.addr": "", "log.level": "info"} {
+	for key, want := range map[string]string{"limits.maxLine": "16MiB", "http.addr": "",
+		"log.level": "info"} {
 		if words, value := config.Describe(key); words == "" || value != want {
 			t.Errorf("%s: %q, %q", key, words, value)
 		}

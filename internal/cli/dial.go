@@ -27,7 +27,8 @@ const dialPatience = 5 * time.Second
 
 // dial connects to the server that the command line names or, without one, to what these flags and this
 // config serve, in process. close ends it, and returns when nothing is left of it.
-func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
+func (i *invocation) dial(cmd *cobra.Command,
+	o rpc.DialOptions) (client *rpc.Client, close func(), err error) {
 	o.Info = mcp.Implementation{Name: "runnel", Version: serve.Version()}
 	o.Log = i.Logger()
 	if i.target.isSelf() {
@@ -44,12 +45,14 @@ func (i *invocation) dial(cmd *cobra.Command, o rpc.DialOptions) (client *rpc.Cl
 	}
 	var wrote atomic.Pointer[string]
 	o.OnGarbage = func(line []byte) {
-		wrote.Store(new("; the last line that it wrote is not a message: " + term.Shorten(term.Printable(string(line)))))
+		wrote.Store(new("; the last line that it wrote is not a message: " +
+			term.Shorten(term.Printable(string(line)))))
 	}
 	garbage := func() string { return *cmp.Or(wrote.Load(), new("")) }
 	late := time.AfterFunc(dialPatience, func() {
 		if cmd.Context().Err() == nil { // else it is being ended
-			i.Say(zerolog.WarnLevel, "runnel: "+name+" has not answered server/discover or initialize yet"+garbage())
+			i.Say(zerolog.WarnLevel, "runnel: "+name+
+				" has not answered server/discover or initialize yet"+garbage())
 		}
 	})
 	client, err = dial(cmd.Context(), o)
@@ -69,7 +72,10 @@ type dialer func(context.Context, rpc.DialOptions) (*rpc.Client, error)
 func (i *invocation) server(cmd *cobra.Command) (name string, dial dialer, err error) {
 	if i.target.url != "" {
 		at, err := i.remote(cmd)
-		return "the server", func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) { return httpclient.Dial(ctx, at, o) }, err
+		return "the server", func(ctx context.Context, o rpc.DialOptions) (*rpc.Client,
+			error) {
+			return httpclient.Dial(ctx, at, o)
+		}, err
 	}
 	process.TieChildren()
 	return i.target.command[0], func(ctx context.Context, o rpc.DialOptions) (*rpc.Client, error) {
@@ -82,7 +88,8 @@ func (i *invocation) server(cmd *cobra.Command) (name string, dial dialer, err e
 }
 
 // canTasks are the capabilities of a client that has tasks, so that a runnel lists no fallback tools.
-var canTasks = mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{}, Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
+var canTasks = mcp.ClientCapabilities{Tasks: &mcp.ClientTasks{},
+	Extensions: map[string]any{mcp.ExtensionTasks: struct{}{}}}
 
 // listTools connects to a server as dial does, and asks for its tools.
 func (i *invocation) listTools(cmd *cobra.Command, version string) ([]mcp.Tool, error) {
@@ -116,7 +123,8 @@ func (i *invocation) findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	err := fmt.Errorf("there is no tool %q", name)
 	switch {
 	case len(names) > 0:
-		return nil, fmt.Errorf("%w; there are: %s", didYouMean(err, name, names), term.Printable(strings.Join(names, ", ")))
+		return nil, fmt.Errorf("%w; there are: %s", didYouMean(err, name, names),
+			term.Printable(strings.Join(names, ", ")))
 	case i.target.isSelf() && i.Untrusted():
 		return nil, fmt.Errorf("%w, nor any other, while the project's %s is not used", err, config.FileName)
 	case i.target.isSelf():

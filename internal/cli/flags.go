@@ -34,7 +34,8 @@ func (i *invocation) addSettings(flags *pflag.FlagSet, shown ...string) {
 	for _, name := range append(shown, "config", "state", "owner", "set", "log-level", "log-format") {
 		if flags.Lookup(name) == nil {
 			own := *i.flags.Lookup(name)
-			own.Hidden = !slices.Contains(shown, name) && name != "config" && name != "state" && name != "owner"
+			own.Hidden = !slices.Contains(shown, name) && name != "config" && name != "state" &&
+				name != "owner"
 			flags.AddFlag(&own)
 		}
 	}

@@ -76,11 +76,13 @@ elsewhere, each change is printed.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
-	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)", "ndjson (the same, with --watch a line for each change)")
+	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)",
+		"ndjson (the same, with --watch a line for each change)")
 	i.addSettings(cmd.Flags())
 	pause := func(class string) tasks.Order { return tasks.Order{What: tasks.OrderPause, Name: class} }
 	cmd.AddCommand(
-		i.orderCommand("drain NAME", "Let the workers of a name finish what runs there, and end", drainWorkers),
+		i.orderCommand("drain NAME", "Let the workers of a name finish what runs there, and end",
+			drainWorkers),
 		i.orderCommand("pause CLASS", "Let no worker take calls of a class, until resume",
 			func(ctx context.Context, q tasks.Queue, owner, class string) error {
 				of := func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }
@@ -230,7 +232,8 @@ func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting, paused
 	for _, class := range slices.Sorted(maps.Keys(waiting)) {
 		waits := waiting[class]
 		since := waits.Since.Local().Format(time.DateTime)
-		text += fmt.Sprintf("%d waiting for a worker of class %s, the first since %s\n", waits.Tasks, class, since)
+		text += fmt.Sprintf("%d waiting for a worker of class %s, the first since %s\n", waits.Tasks,
+			class, since)
 	}
 	for _, class := range paused {
 		text += fmt.Sprintf("class %s is paused; runnel fleet resume %[1]s ends that\n", class)

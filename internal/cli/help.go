@@ -36,11 +36,13 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 		list := func(title string, commands []*cobra.Command) {
 			fmt.Fprintf(&b, "\n%s:\n", title)
 			for _, c := range commands {
-				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(), term.Wrap(c.Short, width, c.NamePadding()+3))
+				fmt.Fprintf(&b, "  %-*s %s\n", c.NamePadding(), c.Name(),
+					term.Wrap(c.Short, width, c.NamePadding()+3))
 			}
 		}
 		if cmd.HasParent() {
-			list("Commands", slices.DeleteFunc(cmd.Commands(), func(c *cobra.Command) bool { return !c.IsAvailableCommand() }))
+			list("Commands", slices.DeleteFunc(cmd.Commands(),
+				func(c *cobra.Command) bool { return !c.IsAvailableCommand() }))
 		} else {
 			for _, group := range groups {
 				var commands []*cobra.Command
@@ -78,10 +80,12 @@ func (i *invocation) helpCommand(root *cobra.Command) {
 	cmd.Short = "Show a page of the manual, or the help of a command"
 	cmd.Example = "  runnel help config\n  runnel help tasks list"
 	complete := cmd.ValidArgsFunction
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string,
+		cobra.ShellCompDirective) {
 		names, directive := complete(cmd, args, word)
 		for _, topic := range manual.Topics() {
-			if _, _, err := root.Find([]string{topic.Name}); err != nil && len(args) == 0 && strings.HasPrefix(topic.Name, word) {
+			if _, _, err := root.Find([]string{topic.Name}); err != nil && len(args) == 0 &&
+				strings.HasPrefix(topic.Name, word) {
 				names = append(names, topic.Name+"\t"+topic.About)
 			}
 		}
@@ -135,7 +139,8 @@ func (i *invocation) showTopic(topic manual.Topic) error {
 			cmd.Stdin = strings.NewReader(page)
 			cmd.Stdout = i.Stdout
 			cmd.Stderr = i.Stderr
-			cmd.Env = append([]string{"LESS=FRX"}, i.Env...) // a LESS of the user's own comes later and counts
+			// A LESS of the user's own comes later and counts.
+			cmd.Env = append([]string{"LESS=FRX"}, i.Env...)
 			return cmd.Run()
 		}
 	}

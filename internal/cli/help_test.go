@@ -53,10 +53,12 @@ func TestFirstHelpScreen(t *testing.T) {
 	t.Parallel()
 	help := runCommand(t, "--help")
 	var flags []string
-	for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).FindAllStringSubmatch(help.stdout, -1) {
+	for _, m := range regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`).
+		FindAllStringSubmatch(help.stdout, -1) {
 		flags = append(flags, m[1])
 	}
-	if want := []string{"config", "tool", "state", "http", "no-stdio", "set", "log-level", "version", "help"}; !slices.Equal(flags, want) {
+	if want := []string{"config", "tool", "state", "http", "no-stdio", "set", "log-level", "version",
+		"help"}; !slices.Equal(flags, want) {
 		t.Errorf("flags %q, want %q", flags, want)
 	}
 	if n := strings.Count(help.stdout, "\n"); n > 62 {
@@ -70,15 +72,18 @@ func TestFirstHelpScreen(t *testing.T) {
 	}
 	for range 2 {
 		for _, args := range [][]string{
-			{"--pace=1s"}, {"serve", "--max-line=1MiB"}, {"wrap", "--drain=1s", "--", "true"}, {"tools", "--max-tasks=3"}, {"doctor", "--help", "--fallback-tools=never"},
+			{"--pace=1s"}, {"serve", "--max-line=1MiB"}, {"wrap", "--drain=1s", "--", "true"},
+			{"tools", "--max-tasks=3"}, {"doctor", "--help", "--fallback-tools=never"},
 		} {
 			if got := runCommand(t, args...); got.code == exitUsage {
 				t.Errorf("%q: %+v", args, got)
 			}
 		}
-		for _, args := range [][]string{{"tasks", "list", "--pace=1s"}, {"top", "--http=:1"}, {"fleet", "--max-line=1"}, {"work", "--no-stdio"}, {"trust", "--state=x"}} {
+		for _, args := range [][]string{{"tasks", "list", "--pace=1s"}, {"top", "--http=:1"},
+			{"fleet", "--max-line=1"}, {"work", "--no-stdio"}, {"trust", "--state=x"}} {
 			name, _, _ := strings.Cut(args[len(args)-1], "=")
-			runCommand(t, args...).is(t, exitUsage, "", "^unknown flag: "+name+": it is a flag of runnel serve, and means nothing here\nsee ")
+			runCommand(t, args...).is(t, exitUsage, "",
+				"^unknown flag: "+name+": it is a flag of runnel serve, and means nothing here\nsee ")
 		}
 	}
 }
@@ -87,18 +92,25 @@ func TestFirstHelpScreen(t *testing.T) {
 func TestSet(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "runnel.yaml")
-	if err := os.WriteFile(file, []byte("tools: {a: {command: [echo, of the file], maxResult: 1KiB}}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("tools: {a: {command: [echo, of the file], maxResult: 1KiB}}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, wait := range []string{"tasks.syncWait=1ms", "tasks={syncWait: 1ms}"} {
 		runCommand(t, "call", "a", "--config", file).is(t, exitFine, "of the file\n", "")
-		runCommand(t, "call", "a", "--config", file, "--set", "tools.a.command=[echo, of the flag]").is(t, exitFine, "of the flag\n", "")
-		runCommand(t, "tools", "--set", "tools.b={command: [echo]}", "-o", "ndjson", "--config", file).is(t, exitFine, `.*"name":"a".*\n.*"name":"b".*\n`, "")
-		runCommand(t, "call", "nap", "--no-task", "-o", "ndjson", "--tool", "nap=sleep 0.2", "--set", wait).is(t, exitFine, `.*"runnel/task":{"taskId":.*`, "")
+		runCommand(t, "call", "a", "--config", file, "--set", "tools.a.command=[echo, of the flag]").
+			is(t, exitFine, "of the flag\n", "")
+		runCommand(t, "tools", "--set", "tools.b={command: [echo]}", "-o", "ndjson", "--config", file).
+			is(t, exitFine, `.*"name":"a".*\n.*"name":"b".*\n`, "")
+		runCommand(t, "call", "nap", "--no-task", "-o", "ndjson", "--tool", "nap=sleep 0.2", "--set", wait).
+			is(t, exitFine, `.*"runnel/task":{"taskId":.*`, "")
 		runCommand(t, "tools", "--set", "selftest=true").is(t, exitFine, `.*\necho +.*`, "")
-		runCommand(t, "tools", "--set", "tasks.ttl=soon").is(t, exitUsage, "", `^--set: tasks.ttl: "soon" is not a duration .*\nsee runnel tools --help\n`)
-		runCommand(t, "tools", "--set", "tasks.ttl").is(t, exitUsage, "", `^--set: "tasks.ttl" has no value \(allowed: KEY=VALUE, such as tasks.ttl=2h\)\n`)
-		runCommand(t, "tools", "--set", "limits.maxInFlight=0").is(t, exitUsage, "", `^--set limits.maxInFlight: 0 is out of range`)
+		runCommand(t, "tools", "--set", "tasks.ttl=soon").
+			is(t, exitUsage, "", `^--set: tasks.ttl: "soon" is not a duration .*\nsee runnel tools --help\n`)
+		runCommand(t, "tools", "--set", "tasks.ttl").
+			is(t, exitUsage, "", `^--set: "tasks.ttl" has no value \(allowed: KEY=VALUE, such as tasks.ttl=2h\)\n`)
+		runCommand(t, "tools", "--set", "limits.maxInFlight=0").
+			is(t, exitUsage, "", `^--set limits.maxInFlight: 0 is out of range`)
 	}
 }
 
@@ -110,19 +122,23 @@ func TestManPages(t *testing.T) {
 	}
 	i := &invocation{Setup: serve.Setup{Env: environ(t)}}
 	for _, cmd := range commandsOf(i.command(true)) {
-		page, err := os.ReadFile(filepath.Join(dir, "man1", strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
-		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") || !strings.Contains(string(page), ".SH EXAMPLES\n") {
+		page, err := os.ReadFile(filepath.Join(dir, "man1",
+			strings.ReplaceAll(cmd.CommandPath(), " ", "-")+".1"))
+		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL") ||
+			!strings.Contains(string(page), ".SH EXAMPLES\n") {
 			t.Errorf("%s: %v\n%.300s", cmd.CommandPath(), err, page)
 		}
 	}
 	for _, topic := range manual.Topics() {
 		page, err := os.ReadFile(filepath.Join(dir, "man7", "runnel-"+topic.Name+".7"))
-		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL-") || strings.Contains(string(page), "](") {
+		if err != nil || !strings.HasPrefix(string(page), ".TH RUNNEL-") ||
+			strings.Contains(string(page), "](") {
 			t.Errorf("%s: %v\n%.300s", topic.Name, err, page)
 		}
 	}
 	if groff, err := exec.LookPath("groff"); err == nil {
-		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/man?/* 2>&1 >/dev/null").CombinedOutput()
+		out, err := exec.Command("sh", "-c", groff+" -man -Tutf8 -ww "+dir+"/man?/* 2>&1 >/dev/null").
+			CombinedOutput()
 		if err != nil || len(out) > 0 {
 			t.Errorf("groff: %v\n%.1000s", err, out)
 		}
@@ -139,7 +155,8 @@ func TestFlagsMeanOneThing(t *testing.T) {
 			}
 		}
 		if f := cmd.Flags().Lookup("output"); f != nil {
-			if c, ok := f.Value.(*serve.Choice); !ok || f.Shorthand != "o" || c.Words[0] != "text" || c.Words[1] != "json" {
+			if c, ok := f.Value.(*serve.Choice); !ok || f.Shorthand != "o" || c.Words[0] != "text" ||
+				c.Words[1] != "json" {
 				t.Errorf("%s: -o is %v", cmd.CommandPath(), f.Value)
 			}
 		}
@@ -158,7 +175,9 @@ func TestHelpFitsTheScreen(t *testing.T) {
 	}
 	for _, args := range all {
 		for line := range strings.Lines(runCommand(t, args...).stdout) {
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 && strings.Contains(strings.TrimLeft(line, " -"), " ") && !strings.Contains(line, `{"jsonrpc":`) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 100 &&
+				strings.Contains(strings.TrimLeft(line, " -"), " ") &&
+				!strings.Contains(line, `{"jsonrpc":`) {
 				t.Errorf("runnel %s has a line of %d columns: %s", strings.Join(args, " "), n, line)
 			}
 		}
@@ -169,7 +188,8 @@ func TestHelpFitsTheScreen(t *testing.T) {
 func TestHelpShowsTheManual(t *testing.T) {
 	for _, topic := range manual.Topics() {
 		help := runCommand(t, "help", topic.Name)
-		if help.code != exitFine || !strings.HasPrefix(help.stdout, topic.Name+"\n\n"+topic.About+"\n") || !strings.HasSuffix(topic.About, ".") {
+		if help.code != exitFine || !strings.HasPrefix(help.stdout, topic.Name+"\n\n"+topic.About+"\n") ||
+			!strings.HasSuffix(topic.About, ".") {
 			t.Errorf("%s: exit code %d\n%.200s", topic.Name, help.code, help.stdout)
 		}
 		for line := range strings.Lines(help.stdout) {
@@ -197,14 +217,16 @@ func TestShownCommandsParse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").FindAllStringSubmatch(string(text), -1) {
+		for _, block := range regexp.MustCompile("(?ms)^ *```sh\n(.*?)^ *```$").
+			FindAllStringSubmatch(string(text), -1) {
 			shown = append(shown, block[1])
 		}
 	}
 	for _, cmd := range commandsOf(i.command(true)) {
 		shown = append(shown, cmd.Example)
 	}
-	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
+	lines := regexp.MustCompile(`(?m)^ *runnel ([^'"|>&;#\n]*)(['"]?)`).
+		FindAllStringSubmatch(strings.Join(shown, "\n"), -1)
 	tried := 0
 	for _, line := range lines {
 		if line[2] != "" {

@@ -84,7 +84,8 @@ func (f notedFlag) Set(text string) error {
 type givenFlag struct{ flag, text string }
 
 // entryFor returns how a host will start runnel.
-func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag, rest []string) (hosts.Server, error) {
+func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag,
+	rest []string) (hosts.Server, error) {
 	running, err := os.Executable()
 	if err != nil {
 		return hosts.Server{}, err
@@ -111,7 +112,8 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	}
 	for _, g := range given {
 		text := g.text
-		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" && !strings.Contains(text, "://") {
+		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" &&
+			!strings.Contains(text, "://") {
 			if text, err = pathFor(h, text, project); err != nil {
 				return s, err
 			}
@@ -126,7 +128,8 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 }
 
 // findTools adds the config file if no tools were named and the host starts runnel in another directory.
-func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, given []givenFlag) ([]givenFlag, error) {
+func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool,
+	given []givenFlag) ([]givenFlag, error) {
 	own, err := config.Find(config.Places(i.Getenv)[1:])
 	if err != nil || own != "" {
 		return given, err
@@ -139,7 +142,8 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool, 
 	case h.Elsewhere:
 		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
 	case !project || err != nil:
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title, config.FileName, i.Trust().Project()))
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title,
+			config.FileName, i.Trust().Project()))
 	}
 	return given, nil
 }

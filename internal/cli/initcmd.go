@@ -68,14 +68,16 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	}
 	text, from := propose.Propose(system.Dir(dir), project, i.caches(cmd.Context()))
 	if len(from) == 0 {
-		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", term.Quote(dir), propose.Files)
+		return fmt.Errorf("nothing in %s says how it is built or tested (looked for %s)", term.Quote(dir),
+			propose.Files)
 	}
 	conf, err := config.Parse(file, []byte(text))
 	if err == nil {
 		_, _, err = i.Registry(conf)
 	}
 	if err != nil {
-		return fmt.Errorf("the proposal is not a config, and nothing was written; please report this: %w", err)
+		return fmt.Errorf("the proposal is not a config, and nothing was written; please report this: %w",
+			err)
 	}
 	if !dryRun {
 		if err := writeNew(file, text); err != nil {

@@ -34,7 +34,8 @@ func TestInit(t *testing.T) {
 	}
 	run("config", "check").is(t, exitFine, `runnel\.yaml: fine, 5 tools\n.*`, "")
 	run("trust", "--list").is(t, exitFine, `.*/runnel\.yaml\n`, "")
-	run("call", "deploy").is(t, exitFailure, "", "(?s)not run: deploy must be confirmed by the user, .*--yes confirms")
+	run("call", "deploy").is(t, exitFailure, "",
+		"(?s)not run: deploy must be confirmed by the user, .*--yes confirms")
 	if _, err := os.Stat("deployed"); err == nil {
 		t.Error("it was deployed without a question")
 	}
@@ -53,12 +54,17 @@ func TestInitOutput(t *testing.T) {
 	if err := os.Mkdir("project", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile("project/Makefile", []byte("where: ## Say where it runs\n\t@pwd\n"), 0o600); err != nil {
+	if err := os.WriteFile("project/Makefile", []byte("where: ## Say where it runs\n\t@pwd\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	run("init", "project", "--file", "tools.yaml").is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`, `(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
+	run("init", "project", "--file", "tools.yaml").
+		is(t, exitFine, `(?s).*\n    dir: ".*/project"\n.*`,
+			`(?s)wrote tools\.yaml, 1 tool;.*Next: runnel tools --config tools\.yaml, then runnel install --config tools\.yaml`)
 	run("call", "where", "--config", "tools.yaml").is(t, exitFine, `(?s).*/project\n`, "")
 	run("init", "project", "--file", "tools.yaml").is(t, exitFailure, "", `tools\.yaml exists`)
-	run("init", "project", "--file", "project/other.yaml").is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`, `wrote project/other\.yaml`)
+	run("init", "project", "--file", "project/other.yaml").
+		is(t, exitFine, `(?s).*description: Say where it runs\n    command: \[make, where\]\n.*`,
+			`wrote project/other\.yaml`)
 	run("call", "where", "--config", "project/other.yaml").is(t, exitFine, `(?s).*/project\n`, "")
 }

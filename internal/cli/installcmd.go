@@ -66,7 +66,8 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 					"it keeps the name and the command of a server that is there")
 			}
 			if len(rest) > 0 && len(given) > 0 {
-				return misuse(cmd, "--%s: put it after --, where all arguments of runnel stand", given[0].flag)
+				return misuse(cmd, "--%s: put it after --, where all arguments of runnel stand",
+					given[0].flag)
 			}
 			if len(rest) > 0 {
 				if err := i.checkRest(cmd, rest); err != nil {
@@ -102,7 +103,8 @@ Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 }
 
 // install writes the entry into the files of all hosts named. One that is refused does not stop the others.
-func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []givenFlag, rest []string) error {
+func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags, given []givenFlag,
+	rest []string) error {
 	if err := i.checkGiven(cmd.Context(), given); err != nil {
 		return err
 	}
@@ -117,7 +119,8 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 }
 
 // installInto writes the entry into the file of one host.
-func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag, rest []string) error {
+func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag,
+	rest []string) error {
 	path, records, err := entry.file(i, h)
 	if err != nil {
 		return err
@@ -146,23 +149,27 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 	}
 	if was, dir := change.Replaces(); dir != "" && dir != change.Dir && entry.scope.Word == "user" {
 		return fmt.Errorf("%s: its server %s was installed in %s, and starts\n  %s\nIt stays. Give yours a name of its own with --name, or write it into this project's file with --scope project; to replace the other, first: runnel uninstall %s --name %s",
-			h.Title, entry.name, term.Quote(dir), term.Quote(append([]string{was.Command}, was.Args...)...), h.ID, entry.name)
+			h.Title, entry.name, term.Quote(dir), term.Quote(append([]string{was.Command}, was.Args...)...),
+			h.ID, entry.name)
 	}
 	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
 	if h.Here(hosts.This(i.Getenv)) == "" {
 		next = append(next, h.Title+" was not found on this machine: it will read the file once it is installed.")
 	}
-	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path), next...)
+	return i.makeChange(entry, change,
+		fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path), next...)
 }
 
 // wrapEntry puts runnel before a server that the host's file has.
-func (i *invocation) wrapEntry(h *hosts.Host, entry *entryFlags, path string, wrapper hosts.Server, records hosts.Records) error {
+func (i *invocation) wrapEntry(h *hosts.Host, entry *entryFlags, path string, wrapper hosts.Server,
+	records hosts.Records) error {
 	change, err := h.Wrap(path, entry.wrap, wrapper, records)
 	switch {
 	case err != nil:
 		return err
 	case change.Nothing():
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: in %s, runnel wraps the server %s already", h.Title, change.Path, entry.wrap))
+		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: in %s, runnel wraps the server %s already", h.Title,
+			change.Path, entry.wrap))
 		return nil
 	}
 	undo := term.Quote("runnel", "uninstall", h.ID, "--scope", entry.scope.Word, "--name", entry.wrap)
@@ -198,7 +205,8 @@ func (i *invocation) checkGiven(ctx context.Context, given []givenFlag) error {
 		}
 		conf := config.Default()
 		conf.State.Dir = g.text
-		if _, err := serve.OpenURL(conf, i.Getenv, false, nil, zerolog.Nop()); err != nil { // it does not connect
+		// It does not connect.
+		if _, err := serve.OpenURL(conf, i.Getenv, false, nil, zerolog.Nop()); err != nil {
 			if usage, ok := errors.AsType[*serve.UsageError](err); ok {
 				usage.Hint = hint
 			}
@@ -282,7 +290,8 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 	}()
 	select {
 	case text := <-line:
-		words := strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' || r == '\r' })
+		words := strings.FieldsFunc(text,
+			func(r rune) bool { return r == ' ' || r == ',' || r == '\t' || r == '\n' || r == '\r' })
 		if slices.Equal(words, []string{"all"}) {
 			words = here
 		}
@@ -293,7 +302,8 @@ func (i *invocation) askForHosts(cmd *cobra.Command) ([]string, error) {
 }
 
 // completeHosts completes the ids of hosts that are not named yet.
-func completeHosts(_ *cobra.Command, args []string, _ string) (words []cobra.Completion, d cobra.ShellCompDirective) {
+func completeHosts(_ *cobra.Command, args []string,
+	_ string) (words []cobra.Completion, d cobra.ShellCompDirective) {
 	for _, h := range hosts.Table {
 		if !slices.Contains(args, h.ID) {
 			words = append(words, cobra.CompletionWithDesc(h.ID, h.Title))

@@ -47,25 +47,38 @@ func TestInstall(t *testing.T) {
 	}
 	desktop := filepath.Join(home, ".config", "Claude", "claude_desktop_config.json")
 	if runtime.GOOS == "darwin" {
-		desktop = filepath.Join(home, "Library", "Application Support", "Claude", "claude_desktop_config.json")
+		desktop = filepath.Join(home, "Library", "Application Support", "Claude",
+			"claude_desktop_config.json")
 	}
 	for _, c := range []struct {
 		args []string
 		file string
 		want []string
 	}{
-		{[]string{"claude-code", "--tool", "a=echo {{b}}"}, filepath.Join(home, ".claude.json"), []string{`"command": "` + self + `"`, `"args": ["--tool", "a=echo {{b}}"]`}},
-		{[]string{"claude-code", "--tool", "a=echo {{b}}", "--selftest"}, filepath.Join(home, ".claude.json"), []string{`"args": ["--tool", "a=echo {{b}}", "--selftest=true"]`}},
-		{[]string{"codex", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--config", "` + here + `/runnel.yaml"]`}},
-		{[]string{"codex", "--max-result=4KiB", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"), []string{`args = ["--max-result", "4KiB", "--config", "`}},
+		{[]string{"claude-code", "--tool", "a=echo {{b}}"}, filepath.Join(home, ".claude.json"),
+			[]string{`"command": "` + self + `"`, `"args": ["--tool", "a=echo {{b}}"]`}},
+		{[]string{"claude-code", "--tool", "a=echo {{b}}", "--selftest"}, filepath.Join(home, ".claude.json"),
+			[]string{`"args": ["--tool", "a=echo {{b}}", "--selftest=true"]`}},
+		{[]string{"codex", "--config", "runnel.yaml"}, filepath.Join(home, ".codex", "config.toml"),
+			[]string{`args = ["--config", "` + here + `/runnel.yaml"]`}},
+		{[]string{"codex", "--max-result=4KiB", "--config", "runnel.yaml"},
+			filepath.Join(home, ".codex", "config.toml"),
+			[]string{`args = ["--max-result", "4KiB", "--config", "`}},
 		{[]string{"gemini"}, filepath.Join(home, ".gemini", "settings.json"), []string{`"args": []`}},
-		{[]string{"claude-desktop"}, desktop, []string{`"args": ["--config", "` + here + `/runnel.yaml"]`, `"env": {"PATH": "` + os.Getenv("PATH") + `"}`}},
-		{[]string{"cursor", "--name", "other", "--", "wrap", "--", "npx", "x"}, filepath.Join(home, ".cursor", "mcp.json"), []string{`"other": {`, `"args": ["wrap", "--", "npx", "x"]`}},
-		{[]string{"cursor", "--scope", "project", "--config", "runnel.yaml"}, ".cursor/mcp.json", []string{`"args": ["--config", "${workspaceFolder}/runnel.yaml"]`}},
-		{[]string{"claude-code", "--scope", "project", "--config", "runnel.yaml"}, ".mcp.json", []string{`"args": ["--config", "runnel.yaml"]`}},
+		{[]string{"claude-desktop"}, desktop,
+			[]string{`"args": ["--config", "` + here + `/runnel.yaml"]`,
+				`"env": {"PATH": "` + os.Getenv("PATH") + `"}`}},
+		{[]string{"cursor", "--name", "other", "--", "wrap", "--", "npx", "x"},
+			filepath.Join(home, ".cursor", "mcp.json"),
+			[]string{`"other": {`, `"args": ["wrap", "--", "npx", "x"]`}},
+		{[]string{"cursor", "--scope", "project", "--config", "runnel.yaml"}, ".cursor/mcp.json",
+			[]string{`"args": ["--config", "${workspaceFolder}/runnel.yaml"]`}},
+		{[]string{"claude-code", "--scope", "project", "--config", "runnel.yaml"}, ".mcp.json",
+			[]string{`"args": ["--config", "runnel.yaml"]`}},
 	} {
 		got := run(append([]string{"install"}, c.args...)...)
-		if got.code != exitFine || got.stdout != "" || !strings.Contains(got.stderr, "Can it start? runnel doctor "+c.args[0]) {
+		if got.code != exitFine || got.stdout != "" ||
+			!strings.Contains(got.stderr, "Can it start? runnel doctor "+c.args[0]) {
 			t.Errorf("%q: %+v", c.args, got)
 		}
 		text := read(t, c.file)
@@ -78,10 +91,12 @@ func TestInstall(t *testing.T) {
 			t.Errorf("others get this PATH:\n%s", text)
 		}
 	}
-	run("uninstall", "claude-code", "codex", "gemini", "claude-desktop").is(t, exitFine, "", "was removed, too")
+	run("uninstall", "claude-code", "codex", "gemini", "claude-desktop").
+		is(t, exitFine, "", "was removed, too")
 	run("uninstall", "claude-code", "cursor", "--scope=project").is(t, exitFine, "", "was removed, too")
 	run("uninstall", "cursor", "--name", "other").is(t, exitFine, "", "was removed, too")
-	for _, file := range []string{filepath.Join(home, ".claude.json"), filepath.Join(home, ".cursor", "mcp.json"), ".mcp.json"} {
+	for _, file := range []string{filepath.Join(home, ".claude.json"),
+		filepath.Join(home, ".cursor", "mcp.json"), ".mcp.json"} {
 		if _, err := os.Stat(file); err == nil {
 			t.Errorf("%s is still there", file)
 		}
@@ -98,19 +113,23 @@ func TestInstallInASecondProject(t *testing.T) {
 	}
 	file := filepath.Join(home, ".codex", "config.toml")
 	run("install", "codex", "--tool", "first=echo").is(t, exitFine, "", "the server runnel is in")
-	run("install", "codex", "--tool", "first=echo 1").is(t, exitFine, "", "the server runnel is in") // in its own project it is replaced
+	// In its own project it is replaced.
+	run("install", "codex", "--tool", "first=echo 1").is(t, exitFine, "", "the server runnel is in")
 	before := read(t, file)
 	t.Chdir(t.TempDir())
 	for range 2 {
 		run("install", "codex", "--tool", "second=echo").is(t, exitFailure, "",
-			"server runnel was installed in "+regexp.QuoteMeta(first)+`, and starts\n.*'first=echo 1'\nIt stays\. .*--name.*--scope project.*runnel uninstall codex --name runnel`)
+			"server runnel was installed in "+regexp.QuoteMeta(first)+
+				`, and starts\n.*'first=echo 1'\nIt stays\. .*--name.*--scope project.*runnel uninstall codex --name runnel`)
 		run("install", "codex", "--dry-run", "--tool", "second=echo").is(t, exitFailure, "", "It stays")
 		if got := read(t, file); got != before {
 			t.Fatal(got)
 		}
 	}
-	run("install", "codex", "--tool", "second=echo", "--name", "second").is(t, exitFine, "", "the server second is in")
-	run("install", "cursor", "--tool", "second=echo", "--scope", "project").is(t, exitFine, "", "the server runnel is in")
+	run("install", "codex", "--tool", "second=echo", "--name", "second").
+		is(t, exitFine, "", "the server second is in")
+	run("install", "cursor", "--tool", "second=echo", "--scope", "project").
+		is(t, exitFine, "", "the server runnel is in")
 	run("uninstall", "codex").is(t, exitFine, "", "was removed from")
 	run("install", "codex", "--tool", "second=echo").is(t, exitFine, "", "the server runnel is in")
 }
@@ -118,7 +137,8 @@ func TestInstallInASecondProject(t *testing.T) {
 // --dry-run shows the difference and writes nothing, not even the state.
 func TestInstallDryRun(t *testing.T) {
 	home, run := inHome(t)
-	run("install", "claude-code", "--dry-run", "--tool", "a=echo").is(t, exitFine, `--- .*\+  "mcpServers": \{\n.*`, "")
+	run("install", "claude-code", "--dry-run", "--tool", "a=echo").
+		is(t, exitFine, `--- .*\+  "mcpServers": \{\n.*`, "")
 	if list, _ := os.ReadDir(home); len(list) > 0 {
 		t.Error(list)
 	}
@@ -135,28 +155,47 @@ func TestInstallRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"install", "claud-code"}, exitUsage, `unknown host "claud-code" \(allowed: claude-code, .*did you mean claude-code\?`},
+		{[]string{"install", "claud-code"}, exitUsage,
+			`unknown host "claud-code" \(allowed: claude-code, .*did you mean claude-code\?`},
 		{[]string{"install", "codex", "--name", "a b"}, exitUsage, `--name: "a b" is not a name`},
-		{[]string{"install", "codex", "--config", "nothing.yaml"}, exitUsage, `--config: there is no config file nothing.yaml\nnothing was installed`},
+		{[]string{"install", "codex", "--config", "nothing.yaml"}, exitUsage,
+			`--config: there is no config file nothing.yaml\nnothing was installed`},
 		{[]string{"install", "codex", "--tool", "a=x", "--", "wrap"}, exitUsage, `--tool: put it after --`},
 		{[]string{"install", "codex", "--sync-wait", "x"}, exitUsage, `--sync-wait: .*`},
-		{[]string{"install", "codex", "--tool", "a=x", "--state", "redis://u:secret@h"}, exitUsage, `--state: the URL of a state holds no credentials: put USER PASSWORD in a file.*RUNNEL_REDIS_CREDS\nnothing was installed`},
-		{[]string{"install", "codex", "--tool", "a=x", "--state=rediss://h:6379/0?creds=f", "--dry-run"}, exitFine, ``},
-		{[]string{"install", "codex", "--tool", "a=x", "--state", "ftp://h"}, exitUsage, `--state: ftp:// is not a state that runnel knows`},
-		{[]string{"install", "codex", "--dry-run", "--", "--state", "nats://token@h"}, exitUsage, `^the arguments after -- have a URL with a password`},
-		{[]string{"install", "codex", "--dry-run", "--", "--tool", "a=git fetch ssh://git@h/x"}, exitFine, ``},
-		{[]string{"install", "codex", "--", "serve", "--state=nats://u:secret@h"}, exitUsage, `^the arguments after -- have a URL with a password`},
-		{[]string{"install", "codex", "--", "wrap", "github"}, exitUsage, `the arguments after --: the server's command stands after a second one: -- wrap -- github; a server that the host has is wrapped by --wrap NAME instead`},
-		{[]string{"install", "codex", "--", "wrap"}, exitUsage, `the arguments after --: runnel wrap: which server\?`},
-		{[]string{"install", "codex", "--", "serve", "x"}, exitUsage, `the arguments after --: runnel serve: unknown argument "x"`},
-		{[]string{"install", "codex", "--", "npx", "server"}, exitUsage, `the arguments after --: unknown command "npx"`},
-		{[]string{"install", "codex", "--", "tools"}, exitUsage, `the arguments after --: runnel tools serves no tools: name serve, wrap or trace`},
-		{[]string{"install", "codex", "--", "--tol", "a=x"}, exitUsage, `the arguments after --: unknown flag: --tol \(did you mean --tool\?\)`},
-		{[]string{"install", "codex", "--dry-run", "--", "wrap", "--hung-after=1m", "--", "npx", "server", "--flag"}, exitFine, ``},
-		{[]string{"install", "codex", "--dry-run", "--", "trace", "--file", "f", "--", "npx", "server"}, exitFine, ``},
-		{[]string{"install", "zed"}, exitUsage, `Zed starts its servers in another directory than this: name a tool`},
-		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure, `Goose has no file for one project`},
-		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure, `\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
+		{[]string{"install", "codex", "--tool", "a=x", "--state", "redis://u:secret@h"}, exitUsage,
+			`--state: the URL of a state holds no credentials: put USER PASSWORD in a file.*RUNNEL_REDIS_CREDS\nnothing was installed`},
+		{[]string{"install", "codex", "--tool", "a=x", "--state=rediss://h:6379/0?creds=f", "--dry-run"},
+			exitFine, ``},
+		{[]string{"install", "codex", "--tool", "a=x", "--state", "ftp://h"}, exitUsage,
+			`--state: ftp:// is not a state that runnel knows`},
+		{[]string{"install", "codex", "--dry-run", "--", "--state", "nats://token@h"}, exitUsage,
+			`^the arguments after -- have a URL with a password`},
+		{[]string{"install", "codex", "--dry-run", "--", "--tool", "a=git fetch ssh://git@h/x"},
+			exitFine, ``},
+		{[]string{"install", "codex", "--", "serve", "--state=nats://u:secret@h"}, exitUsage,
+			`^the arguments after -- have a URL with a password`},
+		{[]string{"install", "codex", "--", "wrap", "github"}, exitUsage,
+			`the arguments after --: the server's command stands after a second one: -- wrap -- github; a server that the host has is wrapped by --wrap NAME instead`},
+		{[]string{"install", "codex", "--", "wrap"}, exitUsage,
+			`the arguments after --: runnel wrap: which server\?`},
+		{[]string{"install", "codex", "--", "serve", "x"}, exitUsage,
+			`the arguments after --: runnel serve: unknown argument "x"`},
+		{[]string{"install", "codex", "--", "npx", "server"}, exitUsage,
+			`the arguments after --: unknown command "npx"`},
+		{[]string{"install", "codex", "--", "tools"}, exitUsage,
+			`the arguments after --: runnel tools serves no tools: name serve, wrap or trace`},
+		{[]string{"install", "codex", "--", "--tol", "a=x"}, exitUsage,
+			`the arguments after --: unknown flag: --tol \(did you mean --tool\?\)`},
+		{[]string{"install", "codex", "--dry-run", "--", "wrap", "--hung-after=1m", "--", "npx", "server",
+			"--flag"}, exitFine, ``},
+		{[]string{"install", "codex", "--dry-run", "--", "trace", "--file", "f", "--", "npx", "server"},
+			exitFine, ``},
+		{[]string{"install", "zed"}, exitUsage,
+			`Zed starts its servers in another directory than this: name a tool`},
+		{[]string{"install", "goose", "--scope", "project", "--tool", "a=x"}, exitFailure,
+			`Goose has no file for one project`},
+		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure,
+			`\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
 		{[]string{"install"}, exitFine, "Name the hosts that you want: runnel install claude-code"},
 		{[]string{"uninstall"}, exitUsage, "from which host"},
 		{[]string{"uninstall", "codex"}, exitFailure, `Codex: .*config.toml has no server "runnel"`},
@@ -183,20 +222,25 @@ func TestInstallWrap(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s", "--dry-run").is(t, exitFine, `.*"--sync-wait", "20s", "--", "npx", "x"\], "env": \{"A": "b"\}.*`, "")
-		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s").is(t, exitFine, "", `runnel uninstall cursor --scope user --name 'my files'`)
-		run("install", "cursor", "--wrap", "my files").is(t, exitFine, "", "runnel wraps the server my files already")
+		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s", "--dry-run").
+			is(t, exitFine, `.*"--sync-wait", "20s", "--", "npx", "x"\], "env": \{"A": "b"\}.*`, "")
+		run("install", "cursor", "--wrap", "my files", "--sync-wait", "20s").
+			is(t, exitFine, "", `runnel uninstall cursor --scope user --name 'my files'`)
+		run("install", "cursor", "--wrap", "my files").
+			is(t, exitFine, "", "runnel wraps the server my files already")
 		run("uninstall", "cursor", "--name", "my files").is(t, exitFine, "", "starts without runnel again")
 		if got := read(t, file); got != before {
 			t.Fatal(got)
 		}
 	}
 	for range 2 { // nor is it removed when runnel has nothing to do with it
-		run("uninstall", "cursor", "--name", "my files").is(t, exitFailure, "", `the server my files was not installed by runnel, and does not start it: it stays`)
+		run("uninstall", "cursor", "--name", "my files").
+			is(t, exitFailure, "", `the server my files was not installed by runnel, and does not start it: it stays`)
 		if got := read(t, file); got != before {
 			t.Fatal(got)
 		}
 	}
 	run("install", "cursor", "--wrap", "x", "--name", "y").is(t, exitUsage, "", "does not go with --name")
-	run("install", "cursor", "--wrap", "x").is(t, exitFailure, "", `it has no server "x"; there are: my files`)
+	run("install", "cursor", "--wrap", "x").
+		is(t, exitFailure, "", `it has no server "x"; there are: my files`)
 }

@@ -65,7 +65,8 @@ func interrupted(ctx context.Context) exitError {
 
 // misuse makes the error for a command that was called wrongly. It points to the command's help.
 func misuse(cmd *cobra.Command, format string, args ...any) error {
-	return &serve.UsageError{Err: fmt.Errorf(format, args...), Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
+	return &serve.UsageError{Err: fmt.Errorf(format, args...),
+		Hint: fmt.Sprintf("see %s --help", cmd.CommandPath())}
 }
 
 // noArguments refuses any argument.

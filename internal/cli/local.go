@@ -98,9 +98,11 @@ func (l *local) openDir() error {
 	const noLimit = 1 << 44
 	history := serve.History(l.conf)
 	history.Log = math.MaxInt32
-	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, History: history, Recovered: l.notices.Tell, Log: l.i.Logger()})
+	s := sqlite.New(sqlite.Options{Dir: l.dir, MaxState: noLimit, Calls: true, History: history,
+		Recovered: l.notices.Tell, Log: l.i.Logger()})
 	if !s.Exists() {
-		return fmt.Errorf("%w in %s: no task has run there; --state names another directory", errNoState, l.dir)
+		return fmt.Errorf("%w in %s: no task has run there; --state names another directory",
+			errNoState, l.dir)
 	}
 	l.store = s
 	return s.Open()
@@ -148,7 +150,8 @@ func (l *local) find(ctx context.Context, prefix string) (string, error) {
 }
 
 // aboutTask makes a command that takes the id of one task.
-func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+func (i *invocation) aboutTask(use, short, long, example string,
+	run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
 	cmd := i.aboutTasks(use, short, long, example, run)
 	cmd.Args = atMostOne
 	return cmd
@@ -156,7 +159,8 @@ func (i *invocation) aboutTask(use, short, long, example string, run func(cmd *c
 
 // aboutTasks makes a command that takes the ids of some tasks. One that fails does not stop the others; the
 // exit code is that of the first.
-func (i *invocation) aboutTasks(use, short, long, example string, run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
+func (i *invocation) aboutTasks(use, short, long, example string,
+	run func(cmd *cobra.Command, l *local, id string) error) *cobra.Command {
 	withTask := func(cmd *cobra.Command, l *local, prefix string) error {
 		id, err := l.find(cmd.Context(), prefix)
 		if err == nil {
@@ -198,7 +202,8 @@ func (i *invocation) aboutTasks(use, short, long, example string, run func(cmd *
 		}
 		return first
 	}
-	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTasks, ValidArgsFunction: i.completeTask}
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, RunE: withTasks,
+		ValidArgsFunction: i.completeTask}
 }
 
 // list returns the owner's tasks that are shown, oldest first. The message of a running task is its last line
@@ -207,7 +212,8 @@ func (l *local) list(ctx context.Context, shows func(*tasks.Task) bool) (list []
 	every, _, err := l.runner.List(ctx, "", math.MaxInt32)
 	for _, t := range every {
 		if !t.Status.Terminal() {
-			if now, err := l.runner.Head(ctx, t.ID); err == nil { // else it is gone or damaged, and is shown as it was listed
+			// else it is gone or damaged, and is shown as it was listed.
+			if now, err := l.runner.Head(ctx, t.ID); err == nil {
 				t = now
 			}
 		}
@@ -227,7 +233,8 @@ type listedTask struct {
 }
 
 // completeTask completes the id of a task.
-func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (i *invocation) completeTask(cmd *cobra.Command, args []string,
+	toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const silent = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 	if len(args) > 0 && cmd.Args != nil { // it takes one
 		return nil, silent
@@ -250,7 +257,8 @@ func (i *invocation) completeTask(cmd *cobra.Command, args []string, toComplete 
 		case slices.Contains(args, t.ID):
 		case cmd.Name() == "cancel" && ended, cmd.Name() == "rm" && !ended: // the command would refuse it
 		default:
-			ids = append(ids, cobra.CompletionWithDesc(t.ID, fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
+			ids = append(ids, cobra.CompletionWithDesc(t.ID,
+				fmt.Sprintf("%s %s, %s old", t.Tool, t.Status, term.Age(time.Since(t.CreatedAt)))))
 		}
 	}
 	return ids, silent

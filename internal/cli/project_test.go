@@ -34,11 +34,13 @@ func TestConfigOfTheProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Chdir(deep)
-	run("call", "where", "--state", "memory").is(t, exitFailure, "", `there is no tool "where"`) // no repository
+	// No repository.
+	run("call", "where", "--state", "memory").is(t, exitFailure, "", `there is no tool "where"`)
 	if err := os.Mkdir(filepath.Join(repo, ".git"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	run("call", "where", "--state", "memory").is(t, exitFailure, "", file+" is not used: it is not trusted yet")
+	run("call", "where", "--state", "memory").
+		is(t, exitFailure, "", file+" is not used: it is not trusted yet")
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+file)
 	for range 2 {
 		run("call", "where", "--state", "memory").is(t, exitFine, repo+"\n", "")
@@ -47,7 +49,8 @@ func TestConfigOfTheProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("trust", ".").is(t, exitUsage, "", "there is no runnel.yaml")
-	run("trust").is(t, exitUsage, "", "there is no runnel.yaml") // the one above the repository does not count
+	// The one above the repository does not count.
+	run("trust").is(t, exitUsage, "", "there is no runnel.yaml")
 	near := where(filepath.Join(repo, "a"))
 	run("trust").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
@@ -57,7 +60,8 @@ func TestConfigOfTheProject(t *testing.T) {
 	}
 	for range 2 { // a directory is its file
 		run("call", "where", "--state", "memory").is(t, exitFine, filepath.Dir(near)+"\n", "")
-		run("call", "where", "--state", "memory", "--config", "..").is(t, exitFine, filepath.Dir(near)+"\n", "")
+		run("call", "where", "--state", "memory", "--config", "..").
+			is(t, exitFine, filepath.Dir(near)+"\n", "")
 		run("config", "check", "..").is(t, exitFine, "../runnel.yaml.*", "")
 		run("tools", "--config", repo).is(t, exitUsage, "", "--config: there is no config file "+file)
 		run("trust", "--remove", "..").is(t, exitFine, "", "no longer trusted: ../runnel.yaml")
@@ -75,7 +79,8 @@ func TestServerOfTheConfig(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	address := taken.Addr().String()
-	config := "http: {addr: " + address + ", noStdio: true}\nmetrics: " + address + "\nlog: {level: error}\ntools: {a: {command: [echo, here]}}\n"
+	config := "http: {addr: " + address + ", noStdio: true}\nmetrics: " + address +
+		"\nlog: {level: error}\ntools: {a: {command: [echo, here]}}\n"
 	if err := os.WriteFile("runnel.yaml", []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -83,19 +88,32 @@ func TestServerOfTheConfig(t *testing.T) {
 		const unused = `^runnel: \S*runnel.yaml is not used: it is not trusted yet. Read it, then run: runnel trust \S+\n`
 		run("tools", "--state", "memory").is(t, exitFailure, "", unused+"$")
 		run("tools", "--state", "memory", "-o", "json").is(t, exitFailure, `\{"tools":\[\]\}\n`, unused+"$")
-		run("tools", "--state", "memory", "--protocol=2025-06-18").is(t, exitFailure, "cancel_task .*", unused+"$") // runnel's own
-		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$")                   // which were asked for
-		run("tools", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
-		run("call", "a", "--state", "memory").is(t, exitFailure, "", unused+`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
-		run("doctor", "--state", "memory").is(t, exitFailure, `.*WRONG  config: \S+ is not used: it is not trusted yet.*`, "")
-		run("serve", "--state", "memory").is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"serving"[^\n]*\n$`)
+		// Runnel's own.
+		run("tools", "--state", "memory", "--protocol=2025-06-18").
+			is(t, exitFailure, "cancel_task .*", unused+"$")
+		// Which were asked for.
+		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$")
+		run("tools", "a", "--state", "memory").
+			is(t, exitFailure, "", unused+
+				`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
+		run("call", "a", "--state", "memory").
+			is(t, exitFailure, "", unused+
+				`runnel: there is no tool "a", nor any other, while the project's runnel.yaml is not used\n$`)
+		run("doctor", "--state", "memory").
+			is(t, exitFailure, `.*WRONG  config: \S+ is not used: it is not trusted yet.*`, "")
+		run("serve", "--state", "memory").
+			is(t, exitFine, "", `^runnel: \S*runnel.yaml is not used: it is not trusted yet[^\n]*\n[^\n]*"serving"[^\n]*\n$`)
 	}
 	run("trust").is(t, exitFine, "http: .*", "trusted until it changes")
 	for range 2 {
 		run("call", "a", "--state", "memory").is(t, exitFine, "here\n", "")
-		run("serve", "--state", "memory").is(t, exitFailure, "", `^runnel: runnel.yaml:1:8: http.addr: listen tcp `+address+`: .*\n`)
-		run("serve", "--state", "memory", "--http=:0", "--no-stdio=false", "--set=log.level=info").is(t, exitFine, "", `"metrics are not served".*\n.*"serving HTTP"`)
-		run("serve", "--state", "memory", "--set=http={addr: ':0', noStdio: false}", "--metrics=:0").is(t, exitFine, "", "")
-		run("serve", "--state", "memory", "--set=http.addr=:0", "--no-stdio=false", "--http="+address).is(t, exitFailure, "", `^runnel: --http: listen tcp `+address)
+		run("serve", "--state", "memory").
+			is(t, exitFailure, "", `^runnel: runnel.yaml:1:8: http.addr: listen tcp `+address+`: .*\n`)
+		run("serve", "--state", "memory", "--http=:0", "--no-stdio=false", "--set=log.level=info").
+			is(t, exitFine, "", `"metrics are not served".*\n.*"serving HTTP"`)
+		run("serve", "--state", "memory", "--set=http={addr: ':0', noStdio: false}", "--metrics=:0").
+			is(t, exitFine, "", "")
+		run("serve", "--state", "memory", "--set=http.addr=:0", "--no-stdio=false", "--http="+address).
+			is(t, exitFailure, "", `^runnel: --http: listen tcp `+address)
 	}
 }

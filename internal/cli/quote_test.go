@@ -32,8 +32,10 @@ func TestShownCommandsRunNoStrangersCode(t *testing.T) {
 	var said []string
 	for range 2 {
 		for _, args := range [][]string{
-			{"tools"}, {"tasks", "list"}, {"doctor"}, {"config", "check", "runnel.yaml"}, {"init", project}, {"init", filepath.Join(project, "nothing")},
-			{"trust", filepath.Join(project, "nothing", "runnel.yaml")}, {"trust", project + "/x.yaml"}, {"init", "--dry-run", project},
+			{"tools"}, {"tasks", "list"}, {"doctor"}, {"config", "check", "runnel.yaml"}, {"init", project},
+			{"init", filepath.Join(project, "nothing")},
+			{"trust", filepath.Join(project, "nothing", "runnel.yaml")}, {"trust", project + "/x.yaml"},
+			{"init", "--dry-run", project},
 		} {
 			o := run(args...)
 			said = append(said, o.stdout, o.stderr)
@@ -42,12 +44,14 @@ func TestShownCommandsRunNoStrangersCode(t *testing.T) {
 	var out strings.Builder
 	i := &invocation{Setup: serve.Setup{Stdout: &out}}
 	i.target.command = []string{"server", hostile}
-	tool := &mcp.Tool{Name: hostile, InputSchema: []byte(`{"required":["a;touch PWNED"],"properties":{"a;touch PWNED":{"enum":["x|touch PWNED"]}}}`)}
+	tool := &mcp.Tool{Name: hostile,
+		InputSchema: []byte(`{"required":["a;touch PWNED"],"properties":{"a;touch PWNED":{"enum":["x|touch PWNED"]}}}`)}
 	if err := i.printTool(tool); err != nil {
 		t.Fatal(err)
 	}
 	said = append(said, out.String())
-	shown := regexp.MustCompile(`(?m)\brunnel (trust|call) .*x.*PWNED.*$`).FindAllString(strings.Join(said, "\n"), -1)
+	shown := regexp.MustCompile(`(?m)\brunnel (trust|call) .*x.*PWNED.*$`).
+		FindAllString(strings.Join(said, "\n"), -1)
 	if len(shown) < 5 {
 		t.Fatalf("the shown commands: %q", shown)
 	}

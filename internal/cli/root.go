@@ -39,10 +39,12 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 	out, restoreOut := stdio.Polled(p.Stdout)
 	defer restoreOut()
 	i := &invocation{
-		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups, Watches: true},
+		Setup: serve.Setup{Env: p.Env, Stdin: in, Stdout: out, Stderr: p.Stderr, Hangups: p.Hangups,
+			Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	if stdio.SamePipe(p.Stderr, p.Stdout) { // as with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit
+	// As with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit.
+	if stdio.SamePipe(p.Stderr, p.Stdout) {
 		i.Stderr = out
 	}
 	code = i.run(ctx, args)
@@ -60,7 +62,8 @@ func Run(ctx context.Context, args, env []string, stdin io.Reader, stdout, stder
 func (i *invocation) run(ctx context.Context, args []string) int {
 	i.args = args
 	root := i.command(!onlyServes(args))
-	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) { // a shell shows the words of flags
+	// a shell shows the words of flags.
+	if len(args) > 0 && strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		describe(root)
 	}
 	root.SetArgs(append([]string{}, args...)) // not nil, which would mean os.Args
@@ -72,7 +75,8 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 	case s := <-i.again:
 		return i.leave(s.(syscall.Signal))
 	}
-	if err != nil && i.Options.From["log-format"] == "" { // RUNNEL_LOG_FORMAT sets the format of the error, and may not have been read
+	// RUNNEL_LOG_FORMAT sets the format of the error, and may not have been read.
+	if err != nil && i.Options.From["log-format"] == "" {
 		_ = i.readEnvironment(root, true)
 	}
 	if err == nil {
@@ -82,7 +86,8 @@ func (i *invocation) run(ctx context.Context, args []string) int {
 		return exitFine
 	}
 	// Not errors.As: a server wraps this error in "writing to the client", which is reported.
-	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" && errors.Is(write, syscall.EPIPE) {
+	if write, ok := err.(*fs.PathError); ok && write.Path == "/dev/stdout" &&
+		errors.Is(write, syscall.EPIPE) {
 		return exitUnread
 	}
 	if exit, ok := errors.AsType[exitError](err); ok {
@@ -142,11 +147,13 @@ func flagError(cmd *cobra.Command, err error) error {
 		if name == "json" && cmd.Flags().Lookup("input") != nil {
 			return fmt.Errorf("%w (write --input for the arguments, -o json for the result)", err)
 		}
-		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" && (name == "json" || name == "ndjson") {
+		if f := cmd.Flags().Lookup("output"); f != nil && f.Shorthand == "o" &&
+			(name == "json" || name == "ndjson") {
 			return fmt.Errorf("%w (write -o %s)", err, name)
 		}
 		if name == "name" && cmd.Name() == "doctor" {
-			return fmt.Errorf("%w (runnel doctor HOST checks each server of the host that starts runnel)", err)
+			return fmt.Errorf("%w (runnel doctor HOST checks each server of the host that starts runnel)",
+				err)
 		}
 		if name == "status" && cmd.Flags().Lookup("failed") != nil {
 			return fmt.Errorf("%w (write --running or --failed)", err)
@@ -252,7 +259,8 @@ func (i *invocation) command(all bool) *cobra.Command {
 		if *version {
 			return printVersion(i.Stdout)
 		}
-		if len(i.args) == 0 && i.Options.From["http"] == "" && term.IsTerminal(i.Stdin) && term.IsTerminal(i.Stdout) {
+		if len(i.args) == 0 && i.Options.From["http"] == "" && term.IsTerminal(i.Stdin) &&
+			term.IsTerminal(i.Stdout) {
 			return cmd.Help() // a person does not type JSON
 		}
 		return i.serve(cmd, args)
@@ -269,11 +277,15 @@ func (i *invocation) command(all bool) *cobra.Command {
 			return i.readEnvironment(cmd, slices.Contains(servers, cmd) || name == "work" || name == "doctor")
 		}
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return misuse(cmd, "%w", flagError(cmd, err)) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command,
+		err error) error {
+		return misuse(cmd, "%w", flagError(cmd, err))
+	})
 	root.SetHelpFunc(i.help)
 	if all {
 		root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(),
-			i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(), i.fleetCommand(),
+			i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(),
+			i.fleetCommand(),
 			i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
 		completeFlags(root)
 		fixCompletion(root)

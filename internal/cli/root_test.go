@@ -16,7 +16,8 @@ import (
 
 // environ is an environment with nothing of the machine's own configuration.
 func environ(t testing.TB) []string {
-	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb", "XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(), "RUNNEL_STATE=memory"}
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TERM=dumb",
+		"XDG_CONFIG_HOME=" + t.TempDir(), "XDG_STATE_HOME=" + t.TempDir(), "RUNNEL_STATE=memory"}
 }
 
 // outcome is what a run of the program with an empty input gives.
@@ -28,14 +29,17 @@ type outcome struct {
 func runCommand(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := Run(t.Context(), args, append(environ(t), "RUNNEL_CONFIG="+os.DevNull), strings.NewReader(""), &stdout, &stderr)
+	code := Run(t.Context(), args, append(environ(t), "RUNNEL_CONFIG="+os.DevNull), strings.NewReader(""),
+		&stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
 func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	t.Helper()
-	if o.code != code || !regexp.MustCompile("^(?s:"+stdout+")$").MatchString(o.stdout) || !regexp.MustCompile(stderr).MatchString(o.stderr) || stderr == "" && o.stderr != "" {
-		t.Errorf("exit code %d, want %d\nstdout %.500q\n  want %q\nstderr %.500q\n  want %q", o.code, code, o.stdout, stdout, o.stderr, stderr)
+	if o.code != code || !regexp.MustCompile("^(?s:"+stdout+")$").MatchString(o.stdout) ||
+		!regexp.MustCompile(stderr).MatchString(o.stderr) || stderr == "" && o.stderr != "" {
+		t.Errorf("exit code %d, want %d\nstdout %.500q\n  want %q\nstderr %.500q\n  want %q", o.code, code,
+			o.stdout, stdout, o.stderr, stderr)
 	}
 }
 
@@ -43,7 +47,8 @@ func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 // asks for help, finds it wherever it stands, and a word that is none is explained by all.
 func TestServersStartWithoutTheOtherCommands(t *testing.T) {
 	serves := []string{
-		"", "serve", "--tool a=b --state memory", "wrap -- npx server", "--http 127.0.0.1:0", "cal", "--doctor",
+		"", "serve", "--tool a=b --state memory", "wrap -- npx server", "--http 127.0.0.1:0", "cal",
+		"--doctor",
 	}
 	for _, args := range serves {
 		i := &invocation{Setup: serve.Setup{Env: environ(t)}}
@@ -52,14 +57,16 @@ func TestServersStartWithoutTheOtherCommands(t *testing.T) {
 		}
 	}
 	others := []string{
-		"tools", "--state memory call x", "-h", "--help", "wrap --help", "help", "__complete x", "completion bash",
+		"tools", "--state memory call x", "-h", "--help", "wrap --help", "help", "__complete x",
+		"completion bash",
 	}
 	for _, args := range others {
 		if onlyServes(strings.Fields(args)) {
 			t.Errorf("runnel %s lacks its command", args)
 		}
 	}
-	runCommand(t, "--state", "memory", "cal").is(t, exitUsage, "", `unknown command "cal" \(did you mean call\?\)`)
+	runCommand(t, "--state", "memory", "cal").
+		is(t, exitUsage, "", `unknown command "cal" \(did you mean call\?\)`)
 	runCommand(t, "--doctor").is(t, exitUsage, "", `did you mean doctor\?`)
 	all := commandNames(Command())
 	for _, cmd := range Command().Commands() {
@@ -73,7 +80,8 @@ func TestServersStartWithoutTheOtherCommands(t *testing.T) {
 // default.
 func TestPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "runnel.yaml")
-	if err := os.WriteFile(file, []byte("limits: {maxInFlight: 7}\nserver: {owner: file}\n"), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte("limits: {maxInFlight: 7}\nserver: {owner: file}\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -84,13 +92,19 @@ func TestPrecedence(t *testing.T) {
 	}{
 		{inFlight: 256, owner: "local"},
 		{env: []string{"RUNNEL_CONFIG=" + file}, inFlight: 7, owner: "file"},
-		{args: []string{"--config", file}, env: []string{"RUNNEL_CONFIG=/nothing/here"}, inFlight: 7, owner: "file"},
-		{args: []string{"--config", file}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER="}, inFlight: 8, owner: "file"},
-		{args: []string{"--config", file, "--max-in-flight=9", "--owner", "flag"}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER=env"}, inFlight: 9, owner: "flag"},
-		{args: []string{"--config", file, "--set=server.owner=set", "--set=limits.maxInFlight=10"}, env: []string{"RUNNEL_OWNER=env"}, inFlight: 10, owner: "set"},
-		{args: []string{"--owner=flag", "--set=server.owner=set", "--set=limits={maxInFlight: 10}", "--max-in-flight=9"}, inFlight: 9, owner: "flag"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_CONFIG=/nothing/here"}, inFlight: 7,
+			owner: "file"},
+		{args: []string{"--config", file}, env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER="},
+			inFlight: 8, owner: "file"},
+		{args: []string{"--config", file, "--max-in-flight=9", "--owner", "flag"},
+			env: []string{"RUNNEL_MAX_IN_FLIGHT=8", "RUNNEL_OWNER=env"}, inFlight: 9, owner: "flag"},
+		{args: []string{"--config", file, "--set=server.owner=set", "--set=limits.maxInFlight=10"},
+			env: []string{"RUNNEL_OWNER=env"}, inFlight: 10, owner: "set"},
+		{args: []string{"--owner=flag", "--set=server.owner=set", "--set=limits={maxInFlight: 10}",
+			"--max-in-flight=9"}, inFlight: 9, owner: "flag"},
 		{env: []string{"RUNNEL_TOOL=a=x, y"}, inFlight: 256, owner: "local", tools: "a=x, y"},
-		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256, owner: "local", tools: "b=x|c=y"},
+		{args: []string{"--tool=b=x", "--tool=c=y"}, env: []string{"RUNNEL_TOOL=a=x"}, inFlight: 256,
+			owner: "local", tools: "b=x|c=y"},
 	} {
 		i := &invocation{Setup: serve.Setup{Env: append(environ(t), c.env...)}}
 		root := i.command(true)
@@ -104,8 +118,10 @@ func TestPrecedence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if conf.Limits.MaxInFlight != c.inFlight || conf.Server.Owner != c.owner || strings.Join(i.Options.Tools, "|") != c.tools {
-			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, conf.Limits.MaxInFlight, conf.Server.Owner, i.Options.Tools)
+		if conf.Limits.MaxInFlight != c.inFlight || conf.Server.Owner != c.owner ||
+			strings.Join(i.Options.Tools, "|") != c.tools {
+			t.Errorf("%q %q: maxInFlight %d, owner %s, tools %q", c.args, c.env, conf.Limits.MaxInFlight,
+				conf.Server.Owner, i.Options.Tools)
 		}
 	}
 }
@@ -173,7 +189,8 @@ func TestMisuseOfEachCommand(t *testing.T) {
 			return
 		}
 		uses := [][]string{{"--no-such-flag"}}
-		arguments := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(cmd.Use, cmd.Name()), " [flags]"))
+		arguments := strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(cmd.Use, cmd.Name()),
+			" [flags]"))
 		switch {
 		case cmd.HasSubCommands(): // which one?
 			uses = append(uses, []string{"no-such-command"})
@@ -184,7 +201,8 @@ func TestMisuseOfEachCommand(t *testing.T) {
 		}
 		for _, use := range uses {
 			for range 2 {
-				if got := runCommand(t, append(slices.Clone(path), use...)...); got.code != exitUsage || got.stdout != "" || !strings.Contains(got.stderr, "see runnel ") {
+				if got := runCommand(t, append(slices.Clone(path), use...)...); got.code != exitUsage ||
+					got.stdout != "" || !strings.Contains(got.stderr, "see runnel ") {
 					t.Errorf("%q: %+v", append(slices.Clone(path), use...), got)
 				}
 			}

@@ -27,8 +27,10 @@ type target struct {
 // addFlags adds the flags of a server that is reached over HTTP.
 func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.url, "url", "", "instead of -- SERVER: the server at this `URL`, over Streamable HTTP")
-	flags.StringArrayVar(&t.headerLines, "header", nil, "send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value stands for a variable of the environment,\nso that a token is shown nowhere: --header 'Authorization: Bearer ${TOKEN}'")
-	flags.StringVar(&t.headerFile, "header-file", "", "send the headers in `FILE` to --url, one 'NAME: VALUE' per line: keep a token in a file that only you can read")
+	flags.StringArrayVar(&t.headerLines, "header", nil,
+		"send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value stands for a variable of the environment,\nso that a token is shown nowhere: --header 'Authorization: Bearer ${TOKEN}'")
+	flags.StringVar(&t.headerFile, "header-file", "",
+		"send the headers in `FILE` to --url, one 'NAME: VALUE' per line: keep a token in a file that only you can read")
 }
 
 // isSelf reports whether no other server is named.
@@ -69,9 +71,11 @@ func (i *invocation) needServer(cmd *cobra.Command, args []string) error {
 	case err != nil:
 		return err
 	case len(own) > 0:
-		return misuse(cmd, "%s: unknown argument %q: the server's command comes after --, or --url names it", cmd.CommandPath(), own[0])
+		return misuse(cmd, "%s: unknown argument %q: the server's command comes after --, or --url names it",
+			cmd.CommandPath(), own[0])
 	case i.target.isSelf():
-		return misuse(cmd, "%s: which server? Its command comes after --, or --url names it", cmd.CommandPath())
+		return misuse(cmd, "%s: which server? Its command comes after --, or --url names it",
+			cmd.CommandPath())
 	}
 	return nil
 }
@@ -102,10 +106,12 @@ func (i *invocation) headers() (map[string]string, error) {
 		}
 		if info, err := os.Stat(file); err == nil {
 			if _, readable := system.ReadableByOthers(file, info); readable {
-				i.Say(zerolog.WarnLevel, "runnel: other users can read "+file+": "+system.KeepPrivate+" keeps its headers yours")
+				i.Say(zerolog.WarnLevel, "runnel: other users can read "+file+": "+system.KeepPrivate+
+					" keeps its headers yours")
 			}
 		}
-		if err := addHeaders(headers, fmt.Sprintf("--header-file %s, line", file), strings.Split(string(text), "\n")); err != nil {
+		if err := addHeaders(headers, fmt.Sprintf("--header-file %s, line", file),
+			strings.Split(string(text), "\n")); err != nil {
 			return nil, err
 		}
 	}

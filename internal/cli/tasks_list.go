@@ -51,8 +51,10 @@ alone is shown; -q and -o show all.`,
 				return misuse(cmd, "runnel tasks list: -q does not go with -o or --watch")
 			}
 			shows := func(t *tasks.Task) bool {
-				return (!running || !t.Status.Terminal()) && (!failed || t.Status == mcp.TaskFailed) && (tool == "" || t.Tool == tool) &&
-					(host == "" || isOfHost(t.Client, host)) && (since == 0 || time.Since(t.CreatedAt) <= since)
+				return (!running || !t.Status.Terminal()) && (!failed || t.Status == mcp.TaskFailed) &&
+					(tool == "" || t.Tool == tool) &&
+					(host == "" || isOfHost(t.Client, host)) &&
+					(since == 0 || time.Since(t.CreatedAt) <= since)
 			}
 			l, err := i.findLocal(cmd)
 			if err == nil {
@@ -63,16 +65,18 @@ alone is shown; -q and -o show all.`,
 			}
 			defer l.close()
 			if watch {
-				return drawAgain(cmd.Context(), i.Stdout, "runnel tasks list  "+l.where(), func(ctx context.Context) (string, error) {
-					list, err := l.await(ctx, shows)
-					if len(list) == 0 {
-						return "no tasks", err
-					}
-					const around = 4 // lines: the title, a blank one, the names of the columns, and that of the cursor
-					_, height := term.Size(i.Stdout)
-					list = grouped(list)
-					return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
-				})
+				return drawAgain(cmd.Context(), i.Stdout,
+					"runnel tasks list  "+l.where(), func(ctx context.Context) (string, error) {
+						list, err := l.await(ctx, shows)
+						if len(list) == 0 {
+							return "no tasks", err
+						}
+						// Lines: the title, a blank one, the names of the columns, and that of the cursor.
+						const around = 4
+						_, height := term.Size(i.Stdout)
+						list = grouped(list)
+						return tasksTable(list[max(len(list)-max(height-around, 1), 0):]), err
+					})
 			}
 			if err != nil && !quiet {
 				i.Say(zerolog.InfoLevel, err.Error())
@@ -112,7 +116,8 @@ alone is shown; -q and -o show all.`,
 	cmd.Flags().BoolVar(&running, "running", false, "only those that have not ended")
 	cmd.Flags().BoolVar(&failed, "failed", false, "only those that failed")
 	cmd.Flags().StringVar(&tool, "tool", "", "only those of the tool `NAME`")
-	cmd.Flags().StringVar(&host, "host", "", "only those of the host `NAME`: as runnel install has it, or as it names itself")
+	cmd.Flags().StringVar(&host, "host", "",
+		"only those of the host `NAME`: as runnel install has it, or as it names itself")
 	durationFlag(cmd.Flags(), &since, "since", "only those that began in the last `DURATION`, such as 2h")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print the ids alone, for a script")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the list again every second, until Ctrl-C")
@@ -132,7 +137,8 @@ func grouped(list []tasks.Task) (shown []tasks.Task) {
 		first := list[begin]
 		for end = begin + 1; end < len(list) && first.Status.Terminal(); end++ {
 			next := list[end]
-			if next.Tool != first.Tool || next.Client != first.Client || next.Status != first.Status || next.StatusMessage != first.StatusMessage {
+			if next.Tool != first.Tool || next.Client != first.Client || next.Status != first.Status ||
+				next.StatusMessage != first.StatusMessage {
 				break
 			}
 		}
@@ -162,7 +168,8 @@ func tasksTable(list []tasks.Task) string {
 			took = time.Since(t.CreatedAt)
 		}
 		says, _, _ := strings.Cut(t.StatusMessage, "\n")
-		row := []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)), term.Age(took), term.Shorten(term.Plain(says))}
+		row := []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)),
+			term.Age(took), term.Shorten(term.Plain(says))}
 		if hosts {
 			row = slices.Insert(row, 3, term.Plain(t.Client))
 		}

@@ -14,11 +14,13 @@ import (
 // An id is shown as short as it can be.
 func TestShortIDs(t *testing.T) {
 	var list []tasks.Task
-	for _, id := range []string{"aaaaaaaa-1", "aaaaaaaa-2", "bbbbbbbb-12", "bbbbbbbb-13", "bbbbbbbb-2", "cccccccc-1", "dddd", "dddd"} {
+	for _, id := range []string{"aaaaaaaa-1", "aaaaaaaa-2", "bbbbbbbb-12", "bbbbbbbb-13", "bbbbbbbb-2",
+		"cccccccc-1", "dddd", "dddd"} {
 		list = append(list, tasks.Task{ID: id})
 	}
 	short := shortIDs(list)
-	for id, want := range map[string]string{"aaaaaaaa-1": "aaaaaaaa-1", "bbbbbbbb-13": "bbbbbbbb-13", "bbbbbbbb-2": "bbbbbbbb-2", "cccccccc-1": "cccccccc", "dddd": "dddd"} {
+	for id, want := range map[string]string{"aaaaaaaa-1": "aaaaaaaa-1", "bbbbbbbb-13": "bbbbbbbb-13",
+		"bbbbbbbb-2": "bbbbbbbb-2", "cccccccc-1": "cccccccc", "dddd": "dddd"} {
 		if short[id] != want {
 			t.Errorf("%s: %q, want %q", id, short[id], want)
 		}
@@ -31,7 +33,8 @@ func TestGroupedTasks(t *testing.T) {
 	var list []tasks.Task
 	add := func(n int, tool string, status mcp.TaskStatus, message string) {
 		for range n {
-			list = append(list, tasks.Task{ID: fmt.Sprint(len(list)), Tool: tool, Status: status, StatusMessage: message})
+			list = append(list, tasks.Task{ID: fmt.Sprint(len(list)), Tool: tool, Status: status,
+				StatusMessage: message})
 		}
 	}
 	add(200, "echo", mcp.TaskCompleted, "")
@@ -43,7 +46,8 @@ func TestGroupedTasks(t *testing.T) {
 		message, _, _ := strings.Cut(task.StatusMessage, "\n")
 		shown = append(shown, task.ID+" "+message)
 	}
-	want := []string{"199 (the newest of 200) ", "200 line", "201 line", "202 line", "203 line", "204 line", "205 ", "206 ", "207 ", "211 (the newest of 4) exit code 1"}
+	want := []string{"199 (the newest of 200) ", "200 line", "201 line", "202 line", "203 line", "204 line",
+		"205 ", "206 ", "207 ", "211 (the newest of 4) exit code 1"}
 	if !slices.Equal(shown, want) {
 		t.Errorf("%q, want %q", shown, want)
 	}
@@ -70,9 +74,12 @@ func TestListedTasks(t *testing.T) {
 	failed.is(t, exitFine, "("+id+"){2}", "")
 	fine := strings.Fields(run("tasks", "list", "--tool", "fine", "-q").stdout)
 	ids := append(fine, strings.Fields(failed.stdout)...)
-	run(append([]string{"tasks", "wait"}, ids...)...).is(t, exitFailure, "("+id[:len(id)-2]+" completed\n){2}("+id[:len(id)-2]+" failed\n){2}", "")
-	run(append([]string{"tasks", "get", "-o", "json"}, ids...)...).is(t, exitFine, `(\{"taskId":[^\n]*\n){4}`, "")
-	run("tasks", "wait", ids[2], "nosuch", ids[0]).is(t, exitFailure, ".* failed\n.* completed\n", "there is no task nosuch")
+	run(append([]string{"tasks", "wait"}, ids...)...).
+		is(t, exitFailure, "("+id[:len(id)-2]+" completed\n){2}("+id[:len(id)-2]+" failed\n){2}", "")
+	run(append([]string{"tasks", "get", "-o", "json"}, ids...)...).
+		is(t, exitFine, `(\{"taskId":[^\n]*\n){4}`, "")
+	run("tasks", "wait", ids[2], "nosuch", ids[0]).
+		is(t, exitFailure, ".* failed\n.* completed\n", "there is no task nosuch")
 	run("tasks", "cancel", ids[0], ids[1]).is(t, exitFailure, "", "(?s)had already ended.*had already ended")
 	run(append([]string{"tasks", "rm"}, fine...)...).is(t, exitFine, "", "")
 	run("tasks", "list", "-q").is(t, exitFine, "("+id+"){2}", "")

@@ -37,7 +37,8 @@ listed while it runs. The first characters of an id are enough if no other id be
 			return misuse(cmd, "runnel tasks needs a command: list, get, tail, wait, result, cancel, rm or prune")
 		},
 	}
-	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
+	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(),
+		i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
 		i.addSettings(sub.Flags())
@@ -128,7 +129,8 @@ func (i *invocation) pruneCommand() *cobra.Command {
 			}
 			text := fmt.Sprintf("%d forgotten", len(gone))
 			if kept > 0 {
-				text += fmt.Sprintf(", %d kept whose results were not fetched yet (--force forgets them too)", kept)
+				text += fmt.Sprintf(", %d kept whose results were not fetched yet (--force forgets them too)",
+					kept)
 			}
 			i.Say(zerolog.InfoLevel, text)
 			return err
@@ -141,7 +143,8 @@ func (i *invocation) pruneCommand() *cobra.Command {
 
 func (i *invocation) getCommand() *cobra.Command {
 	var output *serve.Choice
-	cmd := i.aboutTasks("get ID...", "Show a task", "Shows tasks: the tool, the status, the times, the size of the output.",
+	cmd := i.aboutTasks("get ID...", "Show a task",
+		"Shows tasks: the tool, the status, the times, the size of the output.",
 		`  runnel tasks get 4d8a223b
   runnel tasks get 4d8a223b -o json | jq -r .status`,
 		func(cmd *cobra.Command, l *local, id string) error {
@@ -177,9 +180,11 @@ func (i *invocation) getCommand() *cobra.Command {
 			case t.Worker != "":
 				line("worker", "%s", t.Worker)
 			}
-			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime), term.Age(time.Since(t.CreatedAt)))
+			line("started", "%s (%s ago)", t.CreatedAt.Format(time.DateTime),
+				term.Age(time.Since(t.CreatedAt)))
 			if t.Status.Terminal() {
-				line("ended", "%s (took %s)", t.UpdatedAt.Format(time.DateTime), term.Age(t.UpdatedAt.Sub(t.CreatedAt)))
+				line("ended", "%s (took %s)", t.UpdatedAt.Format(time.DateTime),
+					term.Age(t.UpdatedAt.Sub(t.CreatedAt)))
 			}
 			line("expires", "%s", t.CreatedAt.Add(t.TTL).Format(time.DateTime))
 			line("output", "%d bytes", size)

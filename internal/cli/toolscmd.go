@@ -47,7 +47,8 @@ speaks Streamable HTTP.`,
 				return err
 			}
 			if timeout > 0 {
-				ctx, stop := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("timed out after %v", timeout))
+				ctx, stop := context.WithTimeoutCause(cmd.Context(), timeout,
+					fmt.Errorf("timed out after %v", timeout))
 				defer stop()
 				cmd.SetContext(ctx)
 			}
@@ -65,10 +66,12 @@ speaks Streamable HTTP.`,
 			if err != nil {
 				return err
 			}
-			untrusted := i.target.isSelf() && i.Untrusted() && i.Tools+i.Upstreams+i.Classes == 0 // which has been said; runnel's own tools may be listed
+			// Which has been said; runnel's own tools may be listed.
+			untrusted := i.target.isSelf() && i.Untrusted() && i.Tools+i.Upstreams+i.Classes == 0
 			switch output.Word {
 			case "json":
-				err = writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)}) // not null
+				// Not null.
+				err = writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)})
 			case "ndjson":
 				err = writeLines(i.Stdout, list)
 			default:
@@ -96,7 +99,8 @@ speaks Streamable HTTP.`,
 	cmd.Flags().SortFlags = false
 	output = outputFlag(cmd.Flags(), "json (the list on one line)", "ndjson (a tool on each line)")
 	durationFlag(cmd.Flags(), &timeout, "timeout", "give up after this `DURATION`; 0 = never")
-	cmd.Flags().Var(protocol, "protocol", "speak this `VERSION` of the protocol; else the newest that both sides know")
+	cmd.Flags().Var(protocol, "protocol",
+		"speak this `VERSION` of the protocol; else the newest that both sides know")
 	i.target.addFlags(cmd.Flags())
 	i.addServeFlags(cmd.Flags(), "config", "tool", "selftest", "set", "state", "owner")
 	return cmd

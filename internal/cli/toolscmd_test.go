@@ -14,7 +14,8 @@ func TestToolsArePrintable(t *testing.T) {
 	var out bytes.Buffer
 	i := &invocation{Setup: serve.Setup{Stdout: &out}}
 	list := []mcp.Tool{
-		{Name: "a\x1b[2J\tb", Title: "t\x1b]0;x\a", InputSchema: json.RawMessage(`{"properties":{"x\u001b[1m\n":{"enum":["\u009b"]}}}`)},
+		{Name: "a\x1b[2J\tb", Title: "t\x1b]0;x\a",
+			InputSchema: json.RawMessage(`{"properties":{"x\u001b[1m\n":{"enum":["\u009b"]}}}`)},
 		{Name: "c", Description: "\x1b[31md\te\nf"},
 	}
 	err := i.printTools(list)

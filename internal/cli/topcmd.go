@@ -39,7 +39,8 @@ it, as in 40% or [4/10]. NO_COLOR=1 turns colours off.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			in, isFile := i.Stdin.(*os.File)
 			out, isTerminal := i.Stdout.(*os.File)
-			if !isFile || !isTerminal || !term.IsTerminal(in) || !term.IsTerminal(out) || i.Getenv("TERM") == "dumb" {
+			if !isFile || !isTerminal || !term.IsTerminal(in) || !term.IsTerminal(out) ||
+				i.Getenv("TERM") == "dumb" {
 				return misuse(cmd, "runnel top: it needs a terminal for input and output; runnel tasks list prints the tasks")
 			}
 			held := &held{}

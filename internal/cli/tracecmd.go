@@ -47,7 +47,8 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 				return &serve.UsageError{Err: fmt.Errorf("--file: %w", err)}
 			}
 			defer out.Close()
-			session := &trace.Session{Command: i.target.command, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout, Stderr: i.Stderr}
+			session := &trace.Session{Command: i.target.command, Env: i.Env, Stdin: i.Stdin, Stdout: i.Stdout,
+				Stderr: i.Stderr}
 			var t *trace.Record
 			code := exitFine
 			if i.target.url != "" {
@@ -62,7 +63,8 @@ Values that the config file names under "secrets" appear in FILE as ***, if they
 				t = trace.New(out, fmt.Sprintf("runnel %s traces %s", serve.Version(), remote.Name()), hide)
 				err = trace.Relay(cmd.Context(), t, remote, remote.Finish, session)
 			} else {
-				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), i.target.command), hide)
+				t = trace.New(out, fmt.Sprintf("runnel %s traces %q", serve.Version(), i.target.command),
+					hide)
 				code, err = trace.Run(cmd.Context(), t, session)
 			}
 			if err != nil {

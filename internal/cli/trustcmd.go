@@ -71,7 +71,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				_, _, err = i.Registry(conf)
 			}
 			if err != nil {
-				return &serve.UsageError{Err: err, Hint: "it is not trusted: fix this, then run runnel trust again"}
+				return &serve.UsageError{Err: err,
+					Hint: "it is not trusted: fix this, then run runnel trust again"}
 			}
 			path, err := i.Trust().Add(file, text)
 			if err != nil {
@@ -79,7 +80,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 			}
 			// The whole file: a summary might leave out what matters, such as a variable that changes what a
 			// program does.
-			if _, err := io.WriteString(i.Stdout, strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
+			if _, err := io.WriteString(i.Stdout,
+				strings.TrimSuffix(term.PrintableLines(string(text)), "\n")+"\n"); err != nil {
 				return err
 			}
 			i.Say(zerolog.InfoLevel, "trusted until it changes: "+term.Quote(path))

@@ -44,7 +44,8 @@ Anybody who has the address can do all of this: it holds a token that is new eac
 		},
 	}
 	cmd.Flags().SortFlags = false
-	serve.LoopbackFlag(cmd.Flags(), &address, "addr", "listen at `ADDR`, an address of this machine alone; port 0 = any that is free")
+	serve.LoopbackFlag(cmd.Flags(), &address, "addr",
+		"listen at `ADDR`, an address of this machine alone; port 0 = any that is free")
 	cmd.Flags().BoolVar(&noOpen, "no-open", false, "only print the address")
 	i.addSettings(cmd.Flags(), "tool", "selftest", "max-result", "notify")
 	return cmd
@@ -52,7 +53,8 @@ Anybody who has the address can do all of this: it holds a token that is new eac
 
 // openBrowser opens the view, or says why it could not.
 func (i *invocation) openBrowser(url string) {
-	if desktop := i.Getenv("DISPLAY") + i.Getenv("WAYLAND_DISPLAY"); runtime.GOOS != "windows" && runtime.GOOS != "darwin" && desktop == "" {
+	if desktop := i.Getenv("DISPLAY") + i.Getenv("WAYLAND_DISPLAY"); runtime.GOOS != "windows" &&
+		runtime.GOOS != "darwin" && desktop == "" {
 		return // xdg-open would try browsers of the terminal
 	}
 	if err := system.OpenURL(url, i.Env); err != nil {

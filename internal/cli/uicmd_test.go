@@ -28,7 +28,8 @@ func TestUI(t *testing.T) {
 	ended := make(chan int, 1)
 	env := append(environ(t), "RUNNEL_CONFIG="+os.DevNull, "RUNNEL_STATE="+t.TempDir()) // the last one counts
 	go func() {
-		ended <- Run(ctx, []string{"ui", "--no-open", "--tool", "hello=echo hello"}, env, strings.NewReader(""), stdout, &stderr)
+		ended <- Run(ctx, []string{"ui", "--no-open", "--tool", "hello=echo hello"}, env,
+			strings.NewReader(""), stdout, &stderr)
 		_ = stdout.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -36,18 +37,21 @@ func TestUI(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	at, err := url.Parse(strings.TrimSpace(line))
-	if err != nil || at.Hostname() != "127.0.0.1" || at.Port() == "0" || !strings.HasPrefix(at.Fragment, "token=") || len(at.Fragment) < 30 {
+	if err != nil || at.Hostname() != "127.0.0.1" || at.Port() == "0" ||
+		!strings.HasPrefix(at.Fragment, "token=") || len(at.Fragment) < 30 {
 		t.Fatalf("it printed %q", line)
 	}
 	token := strings.TrimPrefix(at.Fragment, "token=")
 	at.Fragment = ""
 	send := func(change func(r *http.Request)) (*http.Response, string) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String()+"mcp", strings.NewReader(viewTasks))
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, at.String()+"mcp",
+			strings.NewReader(viewTasks))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
+		for name, value := range map[string]string{"Content-Type": "application/json",
+			"Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
 			"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "view_tasks"} {
 			r.Header.Set(name, value)
 		}
@@ -70,23 +74,34 @@ func TestUI(t *testing.T) {
 		r.ContentLength = 0
 		r.Header.Del("Authorization")
 	}
-	if page, text := send(get); page.StatusCode != http.StatusOK || !strings.Contains(text, "<title>runnel</title>") ||
-		!strings.HasPrefix(page.Header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'sha256-") || page.Header.Get("Referrer-Policy") != "no-referrer" ||
+	if page, text := send(get); page.StatusCode != http.StatusOK ||
+		!strings.Contains(text, "<title>runnel</title>") ||
+		!strings.HasPrefix(page.Header.Get("Content-Security-Policy"),
+			"default-src 'none'; script-src 'sha256-") ||
+		page.Header.Get("Referrer-Policy") != "no-referrer" ||
 		strings.Contains(text, token) {
 		t.Errorf("the page: %s %q\n%.500s", page.Status, page.Header, text)
 	}
-	if answer, text := send(func(*http.Request) {}); answer.StatusCode != http.StatusOK || !strings.Contains(text, `"structuredContent":{"tasks":[]`) {
+	if answer, text := send(func(*http.Request) {}); answer.StatusCode != http.StatusOK ||
+		!strings.Contains(text, `"structuredContent":{"tasks":[]`) {
 		t.Errorf("with the token: %s %s", answer.Status, text)
 	}
 	for name, c := range map[string]struct {
 		status int
 		change func(r *http.Request)
 	}{
-		"without a token":          {http.StatusUnauthorized, func(r *http.Request) { r.Header.Del("Authorization") }},
-		"with another token":       {http.StatusUnauthorized, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+strings.Repeat("A", len(token))) }},
-		"from another site":        {http.StatusForbidden, func(r *http.Request) { r.Header.Set("Origin", "https://example.com") }},
-		"under another name":       {http.StatusForbidden, func(r *http.Request) { r.Host = "example.com" }},
-		"the page, by other names": {http.StatusForbidden, func(r *http.Request) { get(r); r.Host = "example.com" }},
+		"without a token": {http.StatusUnauthorized,
+			func(r *http.Request) { r.Header.Del("Authorization") }},
+		"with another token": {http.StatusUnauthorized,
+			func(r *http.Request) {
+				r.Header.Set("Authorization",
+					"Bearer "+strings.Repeat("A", len(token)))
+			}},
+		"from another site": {http.StatusForbidden,
+			func(r *http.Request) { r.Header.Set("Origin", "https://example.com") }},
+		"under another name": {http.StatusForbidden, func(r *http.Request) { r.Host = "example.com" }},
+		"the page, by other names": {http.StatusForbidden,
+			func(r *http.Request) { get(r); r.Host = "example.com" }},
 	} {
 		if answer, text := send(c.change); answer.StatusCode != c.status {
 			t.Errorf("%s: %s %s", name, answer.Status, text)
@@ -106,15 +121,17 @@ func TestUIOpensABrowser(t *testing.T) {
 	}
 	fake, opened := t.TempDir(), filepath.Join(t.TempDir(), "opened")
 	for _, name := range []string{"xdg-open", "open"} {
-		script := "#!/bin/sh\nprintf '%s %s' \"$XDG_CURRENT_DESKTOP\" \"$1\" >'" + opened + "-part' && mv '" + opened + "-part' '" + opened + "'\n"
+		script := "#!/bin/sh\nprintf '%s %s' \"$XDG_CURRENT_DESKTOP\" \"$1\" >'" + opened + "-part' && mv '" +
+			opened + "-part' '" + opened + "'\n"
 		if err := os.WriteFile(filepath.Join(fake, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, c := range map[string]struct{ path, display, says string }{
-		"a desktop":             {fake + ":" + os.Getenv("PATH"), ":7", ""},
-		"no program to open it": {t.TempDir(), ":7", "open the address in your browser; it could not be opened for you"},
-		"no desktop":            {fake + ":" + os.Getenv("PATH"), "", ""},
+		"a desktop": {fake + ":" + os.Getenv("PATH"), ":7", ""},
+		"no program to open it": {t.TempDir(), ":7",
+			"open the address in your browser; it could not be opened for you"},
+		"no desktop": {fake + ":" + os.Getenv("PATH"), "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_ = os.Remove(opened)
@@ -123,9 +140,11 @@ func TestUIOpensABrowser(t *testing.T) {
 			out, stdout := io.Pipe()
 			var stderr bytes.Buffer
 			ended := make(chan int, 1)
-			env := append(environ(t), "RUNNEL_CONFIG="+os.DevNull, "RUNNEL_STATE="+t.TempDir(), "DISPLAY="+c.display, "XDG_CURRENT_DESKTOP=TEST")
+			env := append(environ(t), "RUNNEL_CONFIG="+os.DevNull, "RUNNEL_STATE="+t.TempDir(),
+				"DISPLAY="+c.display, "XDG_CURRENT_DESKTOP=TEST")
 			go func() {
-				ended <- Run(ctx, []string{"ui", "--tool", "hello=/bin/echo hello"}, env, strings.NewReader(""), stdout, &stderr)
+				ended <- Run(ctx, []string{"ui", "--tool", "hello=/bin/echo hello"}, env,
+					strings.NewReader(""), stdout, &stderr)
 				_ = stdout.Close()
 			}()
 			line, err := bufio.NewReader(out).ReadString('\n')
@@ -144,7 +163,8 @@ func TestUIOpensABrowser(t *testing.T) {
 				}
 			}
 			stop()
-			if code := <-ended; code != exitFine || !strings.Contains(stderr.String(), c.says) || c.says == "" && stderr.Len() > 0 {
+			if code := <-ended; code != exitFine || !strings.Contains(stderr.String(), c.says) ||
+				c.says == "" && stderr.Len() > 0 {
 				t.Errorf("exit code %d\n%s", code, &stderr)
 			}
 			if _, err := os.Stat(opened); c.display == "" && runtime.GOOS != "darwin" && err == nil {
@@ -156,7 +176,8 @@ func TestUIOpensABrowser(t *testing.T) {
 
 func TestUIStaysOnThisMachine(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:80", "example.com:80"} {
-		runCommand(t, "ui", "--no-open", "--addr", address).is(t, exitUsage, "", "can be reached by other machines \\(allowed: an address of this machine alone")
+		runCommand(t, "ui", "--no-open", "--addr", address).
+			is(t, exitUsage, "", "can be reached by other machines \\(allowed: an address of this machine alone")
 	}
 	runCommand(t, "ui", "--no-open", "--addr", "8080").is(t, exitUsage, "", `"8080" is not an address`)
 }

@@ -56,7 +56,10 @@ func (i *invocation) uninstall(h *hosts.Host, entry *entryFlags) error {
 		return fmt.Errorf("%s: %s has no server %q", h.Title, path, entry.name)
 	}
 	if change.Unwraps {
-		return i.makeChange(entry, change, fmt.Sprintf("%s: in %s, the server %s starts without runnel again", h.Title, change.Path, entry.name))
+		return i.makeChange(entry, change,
+			fmt.Sprintf("%s: in %s, the server %s starts without runnel again", h.Title, change.Path,
+				entry.name))
 	}
-	return i.makeChange(entry, change, fmt.Sprintf("%s: the server %s was removed from %s", h.Title, entry.name, change.Path))
+	return i.makeChange(entry, change,
+		fmt.Sprintf("%s: the server %s was removed from %s", h.Title, entry.name, change.Path))
 }

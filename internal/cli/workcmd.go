@@ -40,15 +40,18 @@ class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running o
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringSliceVar(&o.Classes, "class", nil, "take the calls that are offered to this `CLASS`; repeatable (else the classes that the tools name)")
+	flags.StringSliceVar(&o.Classes, "class", nil,
+		"take the calls that are offered to this `CLASS`; repeatable (else the classes that the tools name)")
 	flags.IntVar(&o.Slots, "slots", runtime.NumCPU(), "run at most `N` tasks at once")
-	flags.StringSliceVar(&o.Owners, "owners", nil, "take the tasks of these `OWNERS`, in turn (else those of --owner)")
+	flags.StringSliceVar(&o.Owners, "owners", nil,
+		"take the tasks of these `OWNERS`, in turn (else those of --owner)")
 	flags.IntVar(&o.Each, "owner-slots", 0, "run at most `N` tasks of an owner at once (0 = no limit)")
 	flags.StringVar(&o.Name, "name", "",
 		"the worker's `NAME`, by which runnel fleet drain finds it (else the host's)")
 	flags.StringSliceVar(&o.Labels, "label", nil,
 		"what runnel fleet shows of this worker, as `KEY=VALUE`; repeatable")
-	durationFlag(flags, &o.Drain, "drain", "after SIGTERM, let running tasks go on for this `DURATION`, then stop them")
+	durationFlag(flags, &o.Drain, "drain",
+		"after SIGTERM, let running tasks go on for this `DURATION`, then stop them")
 	flags.Lookup("drain").DefValue = defaultWorkDrain.String()
 	i.addSettings(flags, "tool", "selftest", "max-result", "notify", "metrics", "log-level", "log-format")
 	return cmd

@@ -30,13 +30,15 @@ wrap reads only a config file that --config names. The tools of that file are se
 			if err != nil {
 				return misuse(cmd, "%w", err)
 			}
-			i.Wrapped = &config.Upstream{Command: i.target.command, URL: i.target.url, Headers: headers, HungAfter: new(config.Duration(hungAfter))}
+			i.Wrapped = &config.Upstream{Command: i.target.command, URL: i.target.url, Headers: headers,
+				HungAfter: new(config.Duration(hungAfter))}
 			return i.serve(cmd, nil)
 		},
 	}
 	cmd.Flags().SortFlags = false
 	i.target.addFlags(cmd.Flags())
-	cmd.Flags().DurationVar(&hungAfter, "hung-after", 0, "stop and restart the server if a call is silent and a ping stays unanswered for `DURATION`; 0 = never")
+	cmd.Flags().DurationVar(&hungAfter, "hung-after", 0,
+		"stop and restart the server if a call is silent and a ping stays unanswered for `DURATION`; 0 = never")
 	own := *i.flags.Lookup("config")
 	own.Usage = "read settings and further tools from `FILE`"
 	cmd.Flags().AddFlag(&own)

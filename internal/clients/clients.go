@@ -17,15 +17,17 @@ type Client struct {
 	Since string // the first version of which this is known; "" = all before the next row's
 	Host  string // its name for "runnel install"; "" = it has none
 
-	Text          int           // bytes of a text that it shows its model whole
-	Error         int           // the same of an error
-	Flattens      bool          // newlines of an error of a task become blanks, and it is cut after Error bytes
+	Text  int // bytes of a text that it shows its model whole
+	Error int // the same of an error
+	// Newlines of an error of a task become blanks, and it is cut after Error bytes.
+	Flattens      bool
 	GivesUp       time.Duration // on a call without a sign of life; 0 = not known to
 	ProgressHelps bool          // progress counts as a sign of life
 	Backgrounds   bool          // its model goes on while a task runs, and is told of the end
 	Defers        bool          // its model sees the names of tools, and has to search for their schemas
 	Resumes       bool          // after a restart it asks for the tasks of the session before
-	Load          string        // the member of a tool's _meta that, true, keeps it from being deferred; "" = none is known
+	// The member of a tool's _meta that, true, keeps it from being deferred; "" = none is known.
+	Load string
 
 	// The defaults that follow. 0 = the general ones.
 	MaxResult     int           // tasks.maxResult
@@ -57,7 +59,8 @@ var Table = []Client{
 	},
 	{
 		Name: "claude-code", Title: "Claude Code", Since: "2.1.330", Host: "claude-code",
-		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Resumes: true, Defers: true, Load: "anthropic/alwaysLoad",
+		Text: 48 << 10, Error: 10_000, Flattens: true, Backgrounds: true, Resumes: true, Defers: true,
+		Load:     "anthropic/alwaysLoad",
 		MaxError: 9 << 10, SyncWait: patient, ImmediateWait: shown,
 		Source: "2.1.330 and 2.1.332, headless and in a terminal",
 	},
@@ -120,7 +123,8 @@ var Table = []Client{
 		MaxResult: 19 << 10, // what it says of a link counts, too
 		Source:    "1.6.0, headless and in a terminal",
 	},
-	{Name: "claude-ai", Title: "Claude Desktop", Host: "claude-desktop", GivesUp: 60 * time.Second, Source: "reports"},
+	{Name: "claude-ai", Title: "Claude Desktop", Host: "claude-desktop", GivesUp: 60 * time.Second,
+		Source: "reports"},
 	{Name: "cursor-vscode", Title: "Cursor", Host: "cursor", GivesUp: 60 * time.Second, Source: "reports"},
 	{Name: "Visual Studio Code", Title: "VS Code", Host: "vscode", Source: "its source"},
 }

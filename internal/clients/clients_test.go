@@ -93,7 +93,8 @@ func TestManual(t *testing.T) {
 		if defaults == "" {
 			defaults = "the general ones"
 		}
-		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s | %s, %s | %s | %s |\n", title, c.Name, size(c.Text), failure, silence, yes[c.Backgrounds], yes[c.Defers], defaults, c.Source)
+		fmt.Fprintf(&table, "| %s | `%s` | %s | %s | %s | %s, %s | %s | %s |\n", title, c.Name, size(c.Text),
+			failure, silence, yes[c.Backgrounds], yes[c.Defers], defaults, c.Source)
 	}
 	if !strings.Contains(string(page), table.String()) {
 		t.Errorf("internal/manual/hosts.md lacks this table:\n%s", table.String())

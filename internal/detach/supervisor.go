@@ -145,9 +145,11 @@ func openSupervisorLog(dir string) (*os.File, error) {
 // supervisor.
 func init() {
 	if os.Args[0] == process.SupervisorName {
-		answer := os.NewFile(uintptr(syscall.Stdout), "answer") // the pipe to the process that started this one
+		// The pipe to the process that started this one.
+		answer := os.NewFile(uintptr(syscall.Stdout), "answer")
 		if err := supervise(os.Stdin, answer); err != nil {
-			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), strings.Join(os.Args, " ")+":", err)
+			fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339),
+				strings.Join(os.Args, " ")+":", err)
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -180,14 +182,20 @@ func supervise(in io.Reader, answer io.WriteCloser) error {
 	log := zerolog.New(hidden.Writer(os.Stderr)).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 	notices := notify.New(hidden, log)
 	if o.Notices != nil {
-		if err := o.Notices.Make(nil, func(path string, err error) error { return fmt.Errorf("%s: %w", path, err) }); err != nil {
+		if err := o.Notices.Make(nil, func(path string,
+			err error) error {
+			return fmt.Errorf("%s: %w", path, err)
+		}); err != nil {
 			log.Warn().Err(err).Msg("nobody is notified of the end of this task")
 			o.Notices = nil
 		}
 		notices.Replace(o.Notices)
 	}
-	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState, Recovered: notices.Tell, Log: log})
-	runner := run.NewRunner(run.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending, ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Matched: notices.Tell, Secrets: hidden, Log: log})
+	store := sqlite.New(sqlite.Options{Dir: string(o.StateDir), MaxState: o.MaxState,
+		Recovered: notices.Tell, Log: log})
+	runner := run.NewRunner(run.Options{State: store, Owner: string(o.Owner), MaxPending: o.MaxPending,
+		ErrorsComplete: o.ErrorsComplete, Ended: notices.Tell, Matched: notices.Tell,
+		Secrets: hidden, Log: log})
 	run, err := o.take(ctx, runner, log)
 	said := taken
 	if err != nil {

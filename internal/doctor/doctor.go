@@ -56,8 +56,10 @@ func (d *Doctor) check(what string, err error, format string, args ...any) {
 }
 
 func (d *Doctor) print(verdict, what, format string, args ...any) {
-	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n", "\n        ")
-	if _, err := fmt.Fprintf(d.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) { // a reader that has left, as head does, wants no more
+	text := strings.ReplaceAll(strings.TrimSpace(term.PrintableLines(fmt.Sprintf(format, args...))), "\n",
+		"\n        ")
+	// A reader that has left, as head does, wants no more.
+	if _, err := fmt.Fprintf(d.Stdout, "%s  %s: %s\n", verdict, what, text); !errors.Is(err, syscall.EPIPE) {
 		d.err = cmp.Or(d.err, err)
 	}
 }

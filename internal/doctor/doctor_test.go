@@ -26,7 +26,8 @@ upstreams:
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	d := Doctor{Setup: &serve.Setup{Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, Stdout: &out, Stderr: &out}}
+	d := Doctor{Setup: &serve.Setup{Env: []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}, Stdout: &out,
+		Stderr: &out}}
 	d.Options.Config = file
 	d.Here(t.Context())
 	if wrong, err := d.Verdict(); wrong < 2 || err != nil {

@@ -75,7 +75,8 @@ func (d *Doctor) Here(ctx context.Context) {
 		if words := config.UnsetSecrets(d.Unset); words != "" {
 			d.bad("secrets", "%s", words)
 		} else {
-			d.fine("secrets", "%s and %s", term.Count(len(conf.Secrets.Env), "variable"), term.Count(len(conf.Secrets.Patterns), "pattern"))
+			d.fine("secrets", "%s and %s", term.Count(len(conf.Secrets.Env), "variable"),
+				term.Count(len(conf.Secrets.Patterns), "pattern"))
 		}
 	}
 	if rules := d.Notices.Rules(); rules != nil {
@@ -143,7 +144,9 @@ func (d *Doctor) upstreams(ctx context.Context, conf *config.Config) {
 		} else if _, err := os.Stat(file); err == nil && errs[n] != nil {
 			errs[n] = fmt.Errorf("%w\nwhat it wrote is in %s", errs[n], file)
 		}
-		d.check("upstream "+u.Name(), errs[n], "%s, protocol %s, %s, %d ms", term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol, term.Count(p.Tools, "tool"), p.After.Milliseconds())
+		d.check("upstream "+u.Name(), errs[n], "%s, protocol %s, %s, %d ms",
+			term.Printable(strings.TrimSpace(p.Server.Name+" "+p.Server.Version)), p.Protocol,
+			term.Count(p.Tools, "tool"), p.After.Milliseconds())
 	}
 }
 
@@ -169,12 +172,14 @@ func (d *Doctor) trySession(ctx context.Context, version string) (said string, e
 		return "", err
 	}
 	defer disconnect()
-	if _, err := call.Run(ctx, client, &remote.Params{Tool: "stream", Arguments: json.RawMessage(`{"count":100}`)}); err != nil {
+	if _, err := call.Run(ctx, client,
+		&remote.Params{Tool: "stream", Arguments: json.RawMessage(`{"count":100}`)}); err != nil {
 		return "", fmt.Errorf("tools/call: %w", err)
 	}
 	stats := call.Tracker().Stats()
 	if stats.Gaps > 0 || stats.Partials == 0 {
 		return "", fmt.Errorf("%d partials of %d bytes, %d gaps", stats.Partials, stats.Bytes, stats.Gaps)
 	}
-	return fmt.Sprintf("%s, a tool's output streamed whole, %d ms", client.Version().Name, time.Since(began).Milliseconds()), nil
+	return fmt.Sprintf("%s, a tool's output streamed whole, %d ms", client.Version().Name,
+		time.Since(began).Milliseconds()), nil
 }

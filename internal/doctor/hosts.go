@@ -27,7 +27,8 @@ func (d *Doctor) Hosts(ctx context.Context, ids []string) {
 	for _, id := range ids {
 		h := hosts.Find(id)
 		if d.installed(ctx, h, true) == 0 {
-			d.bad("host "+id, "no file of %s names runnel as a server; add it with runnel install %s", h.Title, id)
+			d.bad("host "+id, "no file of %s names runnel as a server; add it with runnel install %s",
+				h.Title, id)
 		}
 	}
 }
@@ -72,7 +73,8 @@ func (d *Doctor) harmless(h *hosts.Host, s hosts.Server, program, project string
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(project, file)
 		}
-		if _, err := os.Stat(file); err == nil && filepath.Base(file) == config.FileName && d.Trust().Refuses(file) == "" {
+		if _, err := os.Stat(file); err == nil && filepath.Base(file) == config.FileName &&
+			d.Trust().Refuses(file) == "" {
 			args = nil
 		}
 	}
@@ -80,7 +82,8 @@ func (d *Doctor) harmless(h *hosts.Host, s hosts.Server, program, project string
 }
 
 // entry checks one entry that starts runnel.
-func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string, start, safe bool) {
+func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s hosts.Server, project string,
+	start, safe bool) {
 	what := fmt.Sprintf("host %s, server %s", h.ID, name)
 	command, env, dir := d.asHost(h, s, project)
 	switch {
@@ -89,7 +92,8 @@ func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s 
 		return
 	case strings.ContainsRune(command[0], filepath.Separator):
 		if _, err := exec.LookPath(command[0]); err != nil {
-			d.bad(what, "%s names %s, which is not a program: runnel install %s writes the right one", file, command[0], h.ID)
+			d.bad(what, "%s names %s, which is not a program: runnel install %s writes the right one", file,
+				command[0], h.ID)
 			return
 		}
 	}
@@ -102,7 +106,8 @@ func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s 
 		d.fine(what, "%s starts %s", file, term.Printable(command[0]))
 		return
 	}
-	u, err := upstream.New(name, config.Upstream{Command: command}, config.Base{Dir: dir, Vars: env, Version: serve.Version()}, zerolog.Nop())
+	u, err := upstream.New(name, config.Upstream{Command: command},
+		config.Base{Dir: dir, Vars: env, Version: serve.Version()}, zerolog.Nop())
 	var p upstream.Probed
 	if err == nil {
 		p, err = u.Probe(ctx, checkTime)
@@ -117,28 +122,35 @@ func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s 
 	if defaults := clients.OfHost(h.ID).Defaults(); defaults != "" {
 		suits = "; unless a config or a flag says otherwise, " + strings.ReplaceAll(defaults, "`", "")
 	}
-	d.check(what, err, "it starts, %s, %d ms; %s%s", term.Count(p.Tools, "tool"), p.After.Milliseconds(), file, suits)
+	d.check(what, err, "it starts, %s, %d ms; %s%s", term.Count(p.Tools, "tool"), p.After.Milliseconds(),
+		file, suits)
 }
 
 // whyNone says why an entry with some arguments serves no tools.
 func (d *Doctor) whyNone(args []string) string {
-	named := func(arg string) bool { return strings.HasPrefix(arg, "--tool") || strings.HasPrefix(arg, "--config") }
+	named := func(arg string) bool {
+		return strings.HasPrefix(arg, "--tool") ||
+			strings.HasPrefix(arg, "--config")
+	}
 	switch project := d.Trust().Project(); {
 	case slices.Contains(args, "wrap"):
 		return "the server behind it has none or does not answer; name that server to runnel doctor, after -- or with --url"
 	case slices.ContainsFunc(args, named):
 		return "what it names has none; name one with --tool, or a file with --config"
 	case strings.HasSuffix(project, ", trusted"): // a host passes few variables
-		return "it looks for the " + config.FileName + " of the project (" + project + "), but not where your shell's XDG variables keep the trust"
+		return "it looks for the " + config.FileName + " of the project (" + project +
+			"), but not where your shell's XDG variables keep the trust"
 	default:
-		return "it looks for the " + config.FileName + " of the project (" + project + "); or name a tool with --tool, a file with --config"
+		return "it looks for the " + config.FileName + " of the project (" + project +
+			"); or name a tool with --tool, a file with --config"
 	}
 }
 
 // asHost returns how a host would start a server. Most hosts pass on these variables only, and a desktop's PATH names only the system's own
 // programs.
 func (d *Doctor) asHost(h *hosts.Host, s hosts.Server, project string) (command, env []string, dir string) {
-	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE", "APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
+	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "USERPROFILE",
+		"APPDATA", "LOCALAPPDATA", "SYSTEMROOT", "TEMP", "TMPDIR"} {
 		value := d.Getenv(name)
 		if name == "PATH" && h.SetPath && runtime.GOOS != "windows" {
 			value = "/usr/bin:/bin:/usr/sbin:/sbin"

@@ -55,6 +55,7 @@ func (d *Doctor) tryServer(ctx context.Context, dial Dialer, version string) (sa
 	}
 	server := client.Server()
 	name := term.Printable(strings.TrimSpace(server.Name + " " + server.Version))
-	return fmt.Sprintf("%s, protocol %s, %s, %d ms", name, client.Version().Name, term.Count(len(tools), "tool"),
+	return fmt.Sprintf("%s, protocol %s, %s, %d ms", name, client.Version().Name,
+		term.Count(len(tools), "tool"),
 		time.Since(began).Milliseconds()), nil
 }

@@ -51,9 +51,11 @@ func (d *Doctor) state(ctx context.Context, conf *config.Config) {
 	case r.Unsound != nil:
 		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
 	case r.Open != nil:
-		d.bad("state", "other users may read these files; take their rights with %s:\n%s", system.KeepPrivate, strings.Join(r.Open, "\n"))
+		d.bad("state", "other users may read these files; take their rights with %s:\n%s", system.KeepPrivate,
+			strings.Join(r.Open, "\n"))
 	default:
-		d.fine("state", "%s: %s, %d not ended, in use by %s, %.1f MiB", dir, term.Count(r.Tasks, "task"), r.Working, term.Count(r.Processes, "runnel"), float64(r.Bytes)/(1<<20))
+		d.fine("state", "%s: %s, %d not ended, in use by %s, %.1f MiB", dir, term.Count(r.Tasks, "task"),
+			r.Working, term.Count(r.Processes, "runnel"), float64(r.Bytes)/(1<<20))
 	}
 }
 
@@ -96,7 +98,8 @@ func (d *Doctor) limits(conf *config.Config) {
 		flag    string // ulimit's
 		need    int
 	}{
-		{"open files", files, "-n", 64 + 4*calls + 4*len(conf.Upstreams)},  // a command's pipes, and what watches it
+		// A command's pipes, and what watches it.
+		{"open files", files, "-n", 64 + 4*calls + 4*len(conf.Upstreams)},
 		{"processes", processes, "-u", 32 + 2*calls + len(conf.Upstreams)}, // a shell, and what it runs
 	} {
 		if l.allowed < uint64(l.need) {

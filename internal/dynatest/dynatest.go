@@ -40,7 +40,8 @@ type Server struct {
 
 // Environ returns credentials that such a server accepts, for the environment of a process.
 func Environ() []string {
-	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=s3cret-of-this-test", "AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/none", "AWS_SHARED_CREDENTIALS_FILE=/none"}
+	return []string{"AWS_ACCESS_KEY_ID=test", "AWS_SECRET_ACCESS_KEY=s3cret-of-this-test",
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/none", "AWS_SHARED_CREDENTIALS_FILE=/none"}
 }
 
 // Start runs a server on a free port until the end of the test. The test is skipped on machines that have
@@ -70,10 +71,11 @@ func run(t testing.TB, file string) *Server {
 	s := &Server{Endpoint: "http://127.0.0.1:" + port, port: port, file: file}
 	s.Begin(t)
 	t.Cleanup(func() { s.Kill(t) })
-	conf, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("test"), config.WithCredentialsProvider(aws.CredentialsProviderFunc(
-		func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
-		})))
+	conf, err := config.LoadDefaultConfig(t.Context(), config.WithRegion("test"),
+		config.WithCredentialsProvider(aws.CredentialsProviderFunc(
+			func(context.Context) (aws.Credentials, error) {
+				return aws.Credentials{AccessKeyID: "test", SecretAccessKey: "test"}, nil
+			})))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +87,8 @@ func run(t testing.TB, file string) *Server {
 // DeleteTable deletes the table with everything in it.
 func (s *Server) DeleteTable(t testing.TB) {
 	t.Helper()
-	if _, err := s.Client.DeleteTable(t.Context(), &dynamodb.DeleteTableInput{TableName: aws.String(Table)}); err != nil {
+	if _, err := s.Client.DeleteTable(t.Context(),
+		&dynamodb.DeleteTableInput{TableName: aws.String(Table)}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -98,9 +101,11 @@ func (s *Server) CreateTable(t testing.TB, ttl ...string) {
 	if _, err := s.Client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName: aws.String(Table), BillingMode: types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{
-			{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}, {AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS},
+			{AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS},
 		},
-		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange}},
+		KeySchema: []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash},
+			{AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange}},
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +201,8 @@ func program(t testing.TB) string {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), installLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	cmd := exec.CommandContext(ctx, npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--loglevel=error")
 	cmd.Dir = part
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("npm ci of Dynoxide: %v: this needs an npm registry that can be reached\n%s", err, out)

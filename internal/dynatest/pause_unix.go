@@ -17,7 +17,8 @@ func (s *Server) Pause(t testing.TB) {
 	}
 	var status syscall.WaitStatus
 	for !status.Stopped() {
-		if _, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil && !errors.Is(err, syscall.EINTR) {
+		if _, err := syscall.Wait4(s.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil &&
+			!errors.Is(err, syscall.EINTR) {
 			t.Fatal(err)
 		}
 		if status.Exited() || status.Signaled() {

@@ -98,8 +98,9 @@ tools:
   slow: {shell: '%s 0.3', dir: %[2]s, artifacts: ["*.png", report.txt], detach: never}
   apart: {shell: '%[1]s 0', dir: %[2]s, artifacts: ["*.png", report.txt], detach: always}
 `, script, dir, script)
-	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, config),
-		"--state", stateDir(t), "--sync-wait", "100ms", "--http", ":0", "--log-format", "json")...))
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, config),
+			"--state", stateDir(t), "--sync-wait", "100ms", "--http", ":0", "--log-format", "json")...))
 	front := &httpServer{}
 	front.await(t, &w.log)
 	base := strings.TrimSuffix(front.url, "/mcp")
@@ -107,7 +108,8 @@ tools:
 		for _, tool := range []string{"plot", "slow", "apart"} {
 			_, r := w.texts(tool, nil)
 			items := madeItems(t, &r)
-			for id := taskID(items[0].Text); !slices.ContainsFunc(items, func(i madeItem) bool { return i.Type == "resource_link" }); {
+			for id := taskID(items[0].Text); !slices.ContainsFunc(items,
+				func(i madeItem) bool { return i.Type == "resource_link" }); {
 				_, r = w.texts("get_task_result", map[string]any{"task_id": id})
 				if items = madeItems(t, &r); r.IsError {
 					t.Fatalf("%s: %s", tool, r.Content)
@@ -129,7 +131,8 @@ tools:
 			if pictures != 2 || len(found) != 3 || found["report.txt"].Meta["runnel/sha256"] == "" {
 				t.Fatalf("%s: %d pictures, %+v", tool, pictures, found)
 			}
-			for name, want := range map[string]string{"out.png": string(small), "large.png": string(large), "report.txt": long} {
+			for name, want := range map[string]string{"out.png": string(small), "large.png": string(large),
+				"report.txt": long} {
 				link := found[name]
 				if link.Size != int64(len(want)) {
 					t.Errorf("%s: %s has %d bytes, want %d", tool, name, link.Size, len(want))
@@ -137,10 +140,13 @@ tools:
 				if got := w.readFile(link.URI, 0); string(got) != want {
 					t.Errorf("%s: read %d bytes of %s, want %d", tool, len(got), name, len(want))
 				}
-				if got := w.readFile(link.URI, 1000); string(got) != want[1000:] && name != "report.txt" { // which may begin inside a character
-					t.Errorf("%s: read %d bytes of %s after 1000, want %d", tool, len(got), name, len(want)-1000)
+				// Which may begin inside a character.
+				if got := w.readFile(link.URI, 1000); string(got) != want[1000:] && name != "report.txt" {
+					t.Errorf("%s: read %d bytes of %s after 1000, want %d", tool, len(got), name,
+						len(want)-1000)
 				}
-				get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+strings.TrimPrefix(link.URI, "runnel:/"), nil)
+				get, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+					base+strings.TrimPrefix(link.URI, "runnel:/"), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,19 +157,28 @@ tools:
 				got, err := io.ReadAll(answer.Body)
 				_ = answer.Body.Close()
 				if err != nil || answer.StatusCode != http.StatusOK || string(got) != want {
-					t.Errorf("%s: downloaded %d bytes of %s, %d, %v", tool, len(got), name, answer.StatusCode, err)
+					t.Errorf("%s: downloaded %d bytes of %s, %d, %v", tool, len(got), name,
+						answer.StatusCode, err)
 				}
 			}
 			var list struct{ Resources []mcp.Resource }
 			w.must(&list, "resources/list", struct{}{})
-			if !slices.ContainsFunc(list.Resources, func(r mcp.Resource) bool { return r.URI == found["out.png"].URI && r.MimeType == "image/png" }) {
+			if !slices.ContainsFunc(list.Resources,
+				func(r mcp.Resource) bool {
+					return r.URI == found["out.png"].URI &&
+						r.MimeType == "image/png"
+				}) {
 				t.Errorf("%s: not listed: %+v", tool, list)
 			}
-			if slices.ContainsFunc(list.Resources, func(r mcp.Resource) bool { return strings.Contains(r.URI, "-files/") }) {
+			if slices.ContainsFunc(list.Resources,
+				func(r mcp.Resource) bool { return strings.Contains(r.URI, "-files/") }) {
 				t.Errorf("%s: the task that keeps the files is listed: %+v", tool, list)
 			}
-			for _, bad := range []string{found["out.png"].URI + "x", strings.Replace(found["out.png"].URI, "/files/out.png", "-files/log", 1), "runnel://tasks/x/files/out.png"} {
-				if a := w.call("resources/read", map[string]any{"uri": bad}); a.Error == nil || a.Error.Code != mcp.CodeResourceNotFound {
+			for _, bad := range []string{found["out.png"].URI + "x",
+				strings.Replace(found["out.png"].URI, "/files/out.png", "-files/log", 1),
+				"runnel://tasks/x/files/out.png"} {
+				if a := w.call("resources/read", map[string]any{"uri": bad}); a.Error == nil ||
+					a.Error.Code != mcp.CodeResourceNotFound {
 					t.Errorf("%s: %+v", bad, a)
 				}
 			}
@@ -177,23 +192,28 @@ func TestCallSavesArtifacts(t *testing.T) {
 	t.Parallel()
 	dir, state := t.TempDir(), stateDir(t)
 	picture := noise(t, 64, 48)
-	if err := os.WriteFile(filepath.Join(dir, "picture"), []byte(base64.StdEncoding.EncodeToString(picture)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "picture"), []byte(base64.StdEncoding.EncodeToString(picture)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags := append(writeConfig(t, fmt.Sprintf("tools: {plot: {shell: 'mkdir -p report; base64 -d picture > report/p.png; ln -sf /etc/passwd report/passwd; echo made', dir: %s, artifacts: 'report/**'}}", dir)), "--state", state)
+	flags := append(writeConfig(t,
+		fmt.Sprintf("tools: {plot: {shell: 'mkdir -p report; base64 -d picture > report/p.png; ln -sf /etc/passwd report/passwd; echo made', dir: %s, artifacts: 'report/**'}}", dir)), "--state", state)
 	for _, mode := range []string{"--no-task", "--task"} {
 		for range 2 {
 			saved := filepath.Join(t.TempDir(), "saved")
 			got := runClient(t, "", append([]string{"call", "plot", mode, "--artifacts", saved}, flags...)...)
-			if got.code != 0 || got.stdout != "made\n" || !strings.Contains(got.stderr, filepath.Join(saved, "report/p.png")) {
+			if got.code != 0 || got.stdout != "made\n" ||
+				!strings.Contains(got.stderr, filepath.Join(saved, "report/p.png")) {
 				t.Errorf("%s: %+v", mode, got)
 			}
 			data, err := os.ReadFile(filepath.Join(saved, "report/p.png"))
 			if err != nil || !bytes.Equal(data, picture) {
 				t.Errorf("%s: %d bytes, %v", mode, len(data), err)
 			}
-			if got := runClient(t, "", append([]string{"call", "plot", mode}, flags...)...); got.stdout != "made\n" ||
-				!strings.Contains(got.stderr, "[left out: \"report/passwd\": it is a symbolic link]") || !strings.Contains(got.stderr, "/files/report/p.png]") {
+			if got := runClient(t, "", append([]string{"call", "plot", mode},
+				flags...)...); got.stdout != "made\n" ||
+				!strings.Contains(got.stderr, "[left out: \"report/passwd\": it is a symbolic link]") ||
+				!strings.Contains(got.stderr, "/files/report/p.png]") {
 				t.Errorf("%s: %+v", mode, got)
 			}
 		}

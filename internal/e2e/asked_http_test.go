@@ -79,7 +79,8 @@ tools:
 		task := handleOf(t, call)
 		var question struct{ ID json.RawMessage }
 		_ = json.Unmarshal([]byte(until(t, get, `"elicitation/create"`)), &question)
-		client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`, question.ID))
+		client.answer(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{}}}`,
+			question.ID))
 		text := ""
 		seqs := 0
 		status := ""
@@ -126,7 +127,8 @@ tools:
 	var calls []*bufio.Reader
 	for i, partial := range []string{"false", "true"} {
 		call := client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c%d","method":"tools/call","params":`+
-			`{"name":"stubborn","arguments":{},"_meta":{"progressToken":%d,"partialResults":%s}}}`, i, i, partial))
+			`{"name":"stubborn","arguments":{},"_meta":{"progressToken":%d,"partialResults":%s}}}`, i,
+			i, partial))
 		calls = append(calls, bufio.NewReader(call.Body))
 		until(t, calls[i], `notifications/progress`)
 	}

@@ -58,7 +58,8 @@ type auditResults struct {
 }
 
 func newStatelessAudit() statelessAudit {
-	return statelessAudit{map[string]*auditSubscription{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]*auditResults{}}
+	return statelessAudit{map[string]*auditSubscription{}, map[string]bool{}, map[string]bool{},
+		map[string]bool{}, map[string]string{}, map[string]*auditResults{}}
 }
 
 // sentStateless notes a request that carries fields of the stateless era in its _meta.
@@ -86,8 +87,10 @@ func (a *audit) sentStateless(r *request, id, params json.RawMessage) {
 		a.stateless.results[r.stateless.token] = &auditResults{}
 	}
 	before := a.stateless.subscriptions[string(id)]
-	if r.method == "subscriptions/listen" && (before == nil || before.closed || before.request.cancelled) { // else its id is in flight
-		a.stateless.subscriptions[string(id)] = &auditSubscription{request: r, seq: map[string]int64{}, ended: map[string]bool{}}
+	// Else its id is in flight.
+	if r.method == "subscriptions/listen" && (before == nil || before.closed || before.request.cancelled) {
+		a.stateless.subscriptions[string(id)] = &auditSubscription{request: r, seq: map[string]int64{},
+			ended: map[string]bool{}}
 	}
 }
 
@@ -242,7 +245,8 @@ func (a *audit) statelessNotification(e envelope, object map[string]any) (ok boo
 	s := schemaOf(a.t, newestStateless)
 	subscribed := p.Meta[metaPrefix+"subscriptionId"]
 	switch method := e.method(); {
-	case subscribed != nil, method == "notifications/tasks", method == "notifications/subscriptions/acknowledged":
+	case subscribed != nil, method == "notifications/tasks",
+		method == "notifications/subscriptions/acknowledged":
 		typ := s.notifications[method]
 		if typ == "" {
 			return true, fmt.Errorf("2026-07-28 has no notification %s from a server", method)
@@ -343,7 +347,8 @@ func (a *audit) onSubscription(e envelope, s *auditSubscription) error {
 		s.ended[t.TaskID] = t.terminal()
 		return a.statelessTask(e.Params)
 	}
-	return fmt.Errorf("%s on a subscription", method) // "notifications/progress and notifications/message MUST NOT"
+	// "notifications/progress and notifications/message MUST NOT".
+	return fmt.Errorf("%s on a subscription", method)
 }
 
 // partialResult checks a partial of a plain call (SEP-2998).

@@ -225,7 +225,8 @@ func (st *auditStream) merged(result json.RawMessage) error {
 	if err := json.Unmarshal(result, &got); err != nil {
 		return err
 	}
-	if st.last == 0 || len(st.segments) != int(st.last) || bytes.Contains(result, []byte("segments left out ...]")) {
+	if st.last == 0 || len(st.segments) != int(st.last) ||
+		bytes.Contains(result, []byte("segments left out ...]")) {
 		return nil // the client has not seen all of them
 	}
 	for i, item := range got.Content {
@@ -264,7 +265,8 @@ func (a *audit) resumeResult(s *schema, r *request, result json.RawMessage, obje
 
 // ends checks that a stream has had its end before the task has.
 func (t *auditTask) ends(shown *shownTask) error {
-	stopped := shown.Status == "cancelled" || strings.Contains(shown.StatusMessage, "ttl") || strings.Contains(shown.StatusMessage, "stopped")
+	stopped := shown.Status == "cancelled" || strings.Contains(shown.StatusMessage, "ttl") ||
+		strings.Contains(shown.StatusMessage, "stopped")
 	if t.pushed && t.carrier == "responses" && !t.stream.complete && !stopped {
 		return fmt.Errorf("status %q before isComplete: true", shown.Status)
 	}

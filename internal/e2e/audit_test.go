@@ -85,7 +85,8 @@ type auditToken struct {
 func newAudit(t testing.TB) *audit {
 	return &audit{t: t, version: newestHandshake, requests: map[string][]*request{},
 		tasks: map[string]*auditTask{}, tokens: map[string]*auditToken{},
-		pushed: map[string]*auditTask{}, asked: map[string]string{}, crossed: map[string]bool{}, stateless: newStatelessAudit()}
+		pushed: map[string]*auditTask{}, asked: map[string]string{}, crossed: map[string]bool{},
+		stateless: newStatelessAudit()}
 }
 
 type envelope struct {
@@ -430,7 +431,8 @@ func (a *audit) handle(r *request, result json.RawMessage) error {
 	if created.Task.Status != "working" {
 		return fmt.Errorf("task begins as %q: tasks begin in the working status", created.Task.Status)
 	}
-	a.tasks[created.Task.TaskID] = &auditTask{session: r.session, token: r.token, merged: slices.Contains(r.modes, "streaming")}
+	a.tasks[created.Task.TaskID] = &auditTask{session: r.session, token: r.token,
+		merged: slices.Contains(r.modes, "streaming")}
 	return created.Task.check()
 }
 
@@ -542,7 +544,8 @@ func (a *audit) progress(e envelope) error {
 	case token.ended:
 		return errors.New("progress after completion")
 	case token.any && p.Progress <= token.progress:
-		return fmt.Errorf("progress %v after %v: it must increase with each notification", p.Progress, token.progress)
+		return fmt.Errorf("progress %v after %v: it must increase with each notification", p.Progress,
+			token.progress)
 	case token.session != string(e.Session):
 		return fmt.Errorf("sessionId %q of a call with %q", e.Session, token.session)
 	}
@@ -571,7 +574,8 @@ func (a *audit) unanswered() (n int, id string) {
 func decodeUnique(line []byte) (any, error) {
 	v, err := decodeJSON(line)
 	if err == nil && colons(line) != members(v) {
-		err = errors.Join(errors.New("a member is there twice"), twice(json.NewDecoder(bytes.NewReader(line))))
+		err = errors.Join(errors.New("a member is there twice"),
+			twice(json.NewDecoder(bytes.NewReader(line))))
 	}
 	return v, err
 }

@@ -110,7 +110,8 @@ func (b balancing) RoundTrip(r *http.Request) (response *http.Response, err erro
 		front, _ := url.Parse(b.fronts[i].url)
 		r.URL.Scheme, r.URL.Host = front.Scheme, front.Host
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		response, err = (&http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: balancerPatience}).RoundTrip(r)
+		response, err = (&http.Transport{DisableKeepAlives: true, ResponseHeaderTimeout: balancerPatience}).
+			RoundTrip(r)
 		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			b.silent[i].Store(time.Now().UnixNano())
 		}
@@ -178,9 +179,11 @@ func TestTwoFrontsBehindNginx(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address, host := listener.Addr().String(), func(i int) string { return strings.Split(b.fronts[i].url, "/")[2] }
+	address, host := listener.Addr().String(),
+		func(i int) string { return strings.Split(b.fronts[i].url, "/")[2] }
 	_ = listener.Close()
-	site := strings.NewReplacer("listen 80;", "listen "+address+";", "front-a:8080", host(0), "front-b:8080", host(1))
+	site := strings.NewReplacer("listen 80;", "listen "+address+";", "front-a:8080", host(0),
+		"front-b:8080", host(1))
 	dir := t.TempDir()
 	text := "daemon off; master_process off; pid pid; error_log stderr;\nevents {}\nhttp {\naccess_log off;\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -233,7 +236,8 @@ func (b *balanced) subscribe(t *testing.T, client *resumed) (task string) {
 
 // ask sends a request.
 func ask(client *resumed, id, method, params string) *http.Response {
-	return client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{%s}}`, id, method, params))
+	return client.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%q,"method":%q,"params":{%s}}`, id,
+		method, params))
 }
 
 func (b *balanced) handshake(t *testing.T) {
@@ -346,7 +350,8 @@ func (b *balanced) stateless(t *testing.T) {
 	}
 
 	var created struct{ Result struct{ TaskID string } }
-	call, _ := io.ReadAll(b.asks(t, "tools/call", "ask", `"name":"ask","arguments":{"message":"Really?","delayMs":500}`))
+	call, _ := io.ReadAll(b.asks(t, "tools/call", "ask",
+		`"name":"ask","arguments":{"message":"Really?","delayMs":500}`))
 	call = call[max(bytes.LastIndex(call, []byte(`{"jsonrpc"`)), 0):] // it may have come as an event
 	if err := json.Unmarshal(call, &created); err != nil {
 		t.Fatalf("%v: %s", err, call)
@@ -359,7 +364,8 @@ func (b *balanced) stateless(t *testing.T) {
 			t.Errorf("%+v", a.Error)
 		}
 	}
-	if got := fmt.Sprint(get(id, mcp.TaskCompleted)["result"]); len(questions) != 1 || !strings.Contains(got, "two") {
+	if got := fmt.Sprint(get(id, mcp.TaskCompleted)["result"]); len(questions) != 1 ||
+		!strings.Contains(got, "two") {
 		t.Errorf("%d questions, then %s", len(questions), got)
 	}
 }
@@ -374,7 +380,8 @@ func (b *balanced) asks(t *testing.T, method, name, members string) *bufio.Reade
 		t.Fatal(err)
 	}
 	for header, value := range map[string]string{
-		"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+		"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method,
+		"Mcp-Name": name,
 	} {
 		request.Header.Set(header, value)
 	}
@@ -397,7 +404,8 @@ func (b *balanced) killed(t *testing.T) {
 	standing := bufio.NewReader(client.send("GET", "").Body)
 	task := b.subscribe(t, client)
 	ask(client, "x", "tasks/cancel", fmt.Sprintf(`"taskId":%q`, task)).Body.Close()
-	for news := ""; !strings.Contains(news, task) || !strings.Contains(news, lost); { // which has failed, with its front
+	// Which has failed, with its front.
+	for news := ""; !strings.Contains(news, task) || !strings.Contains(news, lost); {
 		news += until(t, standing, "/log")
 	}
 }

@@ -26,7 +26,8 @@ func BenchmarkPartials(b *testing.B) {
 	}{
 		{"handshake", func(head []byte) partials.Dialect { return partials.NewSEP2679(head, task, nil) }},
 		{"stateless", func(head []byte) partials.Dialect {
-			return partials.NewSEP2679(head, task, json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":1}`))
+			return partials.NewSEP2679(head, task,
+				json.RawMessage(`{"io.modelcontextprotocol/subscriptionId":1}`))
 		}},
 	} {
 		for _, pace := range []time.Duration{0, partials.DefaultPace} {
@@ -36,7 +37,8 @@ func BenchmarkPartials(b *testing.B) {
 				reader, done := log.NewReader(0), make(chan error)
 				go func() {
 					pacing := partials.DeliverOptions{Pace: pace}
-					done <- partials.Deliver(context.Background(), reader, era.dialect(caller.Head()), caller, pacing)
+					done <- partials.Deliver(context.Background(), reader, era.dialect(caller.Head()),
+						caller, pacing)
 				}()
 				b.SetBytes(int64(len(line)))
 				b.ReportAllocs()
@@ -56,7 +58,8 @@ func BenchmarkPartials(b *testing.B) {
 func benchmarkCaller(b *testing.B) *rpc.Caller {
 	callers := make(chan *rpc.Caller, 1)
 	server := rpc.NewServer(nil)
-	server.Handle(rpc.Handshake, "call", func(_ context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+	server.Handle(rpc.Handshake, "call", func(_ context.Context, c *rpc.Caller,
+		_ json.RawMessage) (any, error) {
 		callers <- c
 		return nil, nil
 	})
@@ -64,7 +67,8 @@ func benchmarkCaller(b *testing.B) *rpc.Caller {
 	served := make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(context.Background(), in, io.Discard) }()
 	b.Cleanup(func() { _ = client.Close(); <-served })
-	if _, err := fmt.Fprintf(client, "%s\n"+`{"jsonrpc":"2.0","id":1,"method":"call"}`+"\n", initialize); err != nil {
+	if _, err := fmt.Fprintf(client, "%s\n"+`{"jsonrpc":"2.0","id":1,"method":"call"}`+"\n",
+		initialize); err != nil {
 		b.Fatal(err)
 	}
 	return <-callers
@@ -84,7 +88,8 @@ func BenchmarkEcho(b *testing.B) {
 			env := append(environ(b), noConfig)
 			go func() {
 				defer close(exited)
-				_ = cli.Run(context.Background(), []string{"--selftest", "--log-level", "error"}, env, in, out, io.Discard)
+				_ = cli.Run(context.Background(), []string{"--selftest", "--log-level", "error"}, env, in,
+					out, io.Discard)
 				_ = out.Close()
 			}()
 			answers := bufio.NewReader(server)

@@ -28,7 +28,8 @@ import (
 var (
 	executable string // the test binary
 	searchPath string // $PATH of the tests
-	childMark  string // stands in the environment of every process that the tests start, and of their children
+	// Stands in the environment of every process that the tests start, and of their children.
+	childMark string
 )
 
 // shortRun is what go test -short runs of this package unless -run says more: the wire, in process and with
@@ -41,8 +42,9 @@ const shortRun = `^(TestAuditRefuses|TestTranscripts|TestSchemasAreClosed|TestSt
 // TestMain runs the tests at the top of the repository. After them no process that they started is left, and
 // no goroutine of the program.
 func TestMain(m *testing.M) {
-	syscall.Umask(0o022)                // a state that the user's group may write is refused
-	if signal.Ignored(syscall.SIGHUP) { // by nohup, and so it would be in every program that is started here: what is caught is not inherited
+	syscall.Umask(0o022) // a state that the user's group may write is refused
+	// By nohup, and so it would be in every program that is started here: what is caught is not inherited.
+	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	if os.Getenv(asLiar) != "" {
@@ -125,7 +127,8 @@ func noProcess() error {
 		if err == nil && bytes.Contains(env, []byte(childMark)) {
 			pid := filepath.Base(filepath.Dir(file))
 			cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
-			return fmt.Errorf("process %s is left: %q", pid, bytes.ReplaceAll(cmdline, []byte{0}, []byte{' '}))
+			return fmt.Errorf("process %s is left: %q", pid,
+				bytes.ReplaceAll(cmdline, []byte{0}, []byte{' '}))
 		}
 	}
 	return nil
@@ -135,7 +138,8 @@ func noGoroutine() error {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	for _, stack := range strings.Split(string(stacks), "\n\n") {
-		if (strings.Contains(stack, "runnel/") || strings.Contains(stack, "runnel.")) && !strings.Contains(stack, "nothingLeft") {
+		if (strings.Contains(stack, "runnel/") || strings.Contains(stack, "runnel.")) &&
+			!strings.Contains(stack, "nothingLeft") {
 			return fmt.Errorf("goroutine is left:\n%s", stack)
 		}
 	}
@@ -377,7 +381,8 @@ func TestWrongUseExitsTwo(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		_ = cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != 2 || stdout.Len() > 0 || !strings.Contains(stderr.String(), c.says) {
+		if code := cmd.ProcessState.ExitCode(); code != 2 || stdout.Len() > 0 ||
+			!strings.Contains(stderr.String(), c.says) {
 			t.Errorf("%s: exit code %d, stdout %q, stderr %q", c.flags, code, &stdout, &stderr)
 		}
 	}

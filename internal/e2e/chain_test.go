@@ -52,7 +52,8 @@ func behindIn(t testing.TB, program, way string, flags ...string) []string {
 		line = "exec " + line
 	}
 	config := filepath.Join(t.TempDir(), "runnel.yaml")
-	yaml := fmt.Sprintf("upstreams:\n  next:\n    command: [sh, -c, %q]\n    env: {PROGRAM: %q}\n", line, program)
+	yaml := fmt.Sprintf("upstreams:\n  next:\n    command: [sh, -c, %q]\n    env: {PROGRAM: %q}\n",
+		line, program)
 	if err := os.WriteFile(config, []byte(yaml), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,9 @@ import (
 func TestColors(t *testing.T) {
 	t.Parallel()
 	const paint = `printf "\033]0;owned\007\033[1;31mred\033[0m plain\033[2K\n"`
-	flags := append(writeConfig(t, "tools:\n  paint: {shell: '"+paint+"; exit 3'}\n  keep: {shell: '"+paint+"', ansi: keep}"), "--state", t.TempDir())
+	flags := append(writeConfig(t,
+		"tools:\n  paint: {shell: '"+paint+"; exit 3'}\n  keep: {shell: '"+paint+"', ansi: keep}"), "--state",
+		t.TempDir())
 	const plain = "red plain\n"
 	host := newWitness(t, programCommand(t, append(flags, "--fallback-tools", "always")...))
 	var id string
@@ -26,9 +28,11 @@ func TestColors(t *testing.T) {
 			t.Errorf("the log as a resource: %q", got)
 		}
 		for tool, arguments := range map[string]any{
-			"paint": map[string]any{}, "get_task_result": map[string]any{"task_id": id, "after": 0}, "list_tasks": map[string]any{},
+			"paint": map[string]any{}, "get_task_result": map[string]any{"task_id": id, "after": 0},
+			"list_tasks": map[string]any{},
 		} {
-			params := map[string]any{"name": tool, "arguments": arguments, "_meta": map[string]any{"progressToken": tool}}
+			params := map[string]any{"name": tool, "arguments": arguments,
+				"_meta": map[string]any{"progressToken": tool}}
 			answer, _ := json.Marshal(host.call("tools/call", params))
 			if strings.Contains(string(answer), `31m`) || !strings.Contains(string(answer), "red plain") {
 				t.Errorf("%s: %s", tool, answer)
@@ -36,7 +40,8 @@ func TestColors(t *testing.T) {
 		}
 		var kept mcp.CallToolResult
 		host.must(&kept, "tools/call", map[string]any{"name": "keep", "arguments": map[string]any{}})
-		if said, _ := mcp.TextOf(kept.Content[0]); !strings.Contains(said, "\x1b[1;31mred\x1b[0m plain\x1b[2K") {
+		if said, _ := mcp.TextOf(kept.Content[0]); !strings.Contains(said,
+			"\x1b[1;31mred\x1b[0m plain\x1b[2K") {
 			t.Errorf("with ansi: keep the result is %q", said)
 		}
 	}
@@ -45,7 +50,8 @@ func TestColors(t *testing.T) {
 	// Every message of a streamed call.
 	var input strings.Builder
 	fmt.Fprintf(&input, `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":%q,`+
-		`"clientInfo":{"name":"c","version":"1"},"capabilities":{"tasks":{"streaming":{"partial":{}}}}}}`+"\n", newestHandshake)
+		`"clientInfo":{"name":"c","version":"1"},"capabilities":{"tasks":{"streaming":{"partial":{}}}}}}`+
+		"\n", newestHandshake)
 	for n := range 2 {
 		fmt.Fprintf(&input, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"paint","arguments":{},`+
 			`"_meta":{"progressToken":%[1]d}}}`+"\n", n+1)
@@ -59,7 +65,8 @@ func TestColors(t *testing.T) {
 	colored := func(what string, want bool) {
 		t.Helper()
 		shown := screen.tmux("capture-pane", "-p", "-e")
-		if is := strings.Contains(shown, "\x1b[1m\x1b[31mred") || strings.Contains(shown, "\x1b[1;31mred"); is != want {
+		if is := strings.Contains(shown, "\x1b[1m\x1b[31mred") ||
+			strings.Contains(shown, "\x1b[1;31mred"); is != want {
 			t.Errorf("%s: in colours %v, want %v:\n%q", what, is, want, shown)
 		}
 	}

@@ -24,7 +24,9 @@ func TestConformance(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version+"/server", func(t *testing.T) {
 			t.Parallel()
-			s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("upstreams: {fixtures: {command: [node, %q]}}", filepath.Join(dir, "fixtures.mjs"))), "--selftest", "--state", "memory")...)
+			s := serveHTTP(t, append(writeConfig(t,
+				fmt.Sprintf("upstreams: {fixtures: {command: [node, %q]}}",
+					filepath.Join(dir, "fixtures.mjs"))), "--selftest", "--state", "memory")...)
 			conforms(t, dir, version, "server", "--url", s.url)
 		})
 		t.Run(version+"/client", func(t *testing.T) {
@@ -42,8 +44,11 @@ func conforms(t *testing.T, dir, version string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), interopTimeout)
 	defer cancel()
 	// Each scenario's own limit is 30 s, and the suite starts 39 of them at once.
-	suite := exec.CommandContext(ctx, "node", append([]string{"--import", "./node20.mjs", "../node_modules/@modelcontextprotocol/conformance/dist/index.js"},
-		append(args, "--requirements", version, "--expected-failures", "expected-failures.yaml", "--timeout", "150000", "-o", t.TempDir())...)...)
+	suite := exec.CommandContext(ctx, "node",
+		append([]string{"--import", "./node20.mjs",
+			"../node_modules/@modelcontextprotocol/conformance/dist/index.js"},
+			append(args, "--requirements", version, "--expected-failures", "expected-failures.yaml",
+				"--timeout", "150000", "-o", t.TempDir())...)...)
 	suite.Dir = dir
 	suite.Env = append(environ(t), "RUNNEL="+builtProgram(t))
 	suite.WaitDelay = watchdog
@@ -57,7 +62,8 @@ func conforms(t *testing.T, dir, version string, args ...string) {
 		t.Fatal(err)
 	}
 	for _, scenario := range failing.FindAllStringSubmatch(summary, -1) {
-		if name := "  - " + scenario[1]; !strings.Contains(string(expected), name+"\n") && !strings.Contains(string(expected), name+":") {
+		if name := "  - " + scenario[1]; !strings.Contains(string(expected), name+"\n") &&
+			!strings.Contains(string(expected), name+":") {
 			t.Errorf("%s fails:\n%s", scenario[1], out)
 		}
 	}

@@ -72,15 +72,18 @@ func (k *known) check(w *witness) {
 	// "A dead process's running tasks have their end within 3 s of the next start": a child that was being
 	// started when the process was killed holds its lease until it has begun.
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
-		if w.must(&task, "tasks/get", map[string]any{"taskId": k.id}); task.Status.Terminal() || time.Now().After(deadline) {
+		if w.must(&task, "tasks/get", map[string]any{"taskId": k.id}); task.Status.Terminal() ||
+			time.Now().After(deadline) {
 			break
 		}
 	}
 	if !task.Status.Terminal() {
 		w.t.Errorf("%s: %s, though nobody runs it", k.id, task.Status)
 	}
-	if k.seen != nil && (task.Status != k.seen.Status || task.StatusMessage != k.seen.StatusMessage || task.LastUpdatedAt != k.seen.LastUpdatedAt) {
-		w.t.Errorf("%s ended %s %q at %s; now it has ended %s %q at %s", k.id, k.seen.Status, k.seen.StatusMessage, k.seen.LastUpdatedAt,
+	if k.seen != nil && (task.Status != k.seen.Status || task.StatusMessage != k.seen.StatusMessage ||
+		task.LastUpdatedAt != k.seen.LastUpdatedAt) {
+		w.t.Errorf("%s ended %s %q at %s; now it has ended %s %q at %s", k.id, k.seen.Status,
+			k.seen.StatusMessage, k.seen.LastUpdatedAt,
 			task.Status, task.StatusMessage, task.LastUpdatedAt)
 	}
 	k.seen = &task
@@ -106,7 +109,9 @@ func (k *known) check(w *witness) {
 	if task.Status == mcp.TaskCompleted && text != want {
 		w.t.Errorf("%s: result %q, want %q", k.id, text, want)
 	}
-	if task.Status != mcp.TaskCompleted && (task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "is gone") || !result.IsError) {
+	if task.Status != mcp.TaskCompleted &&
+		(task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "is gone") ||
+			!result.IsError) {
 		w.t.Errorf("%s: %s %q, isError %v", k.id, task.Status, task.StatusMessage, result.IsError)
 	}
 }
@@ -121,7 +126,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	start := func() *witness {
-		return newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always", "--tool", "nap=sleep 600"))
+		return newWitness(t, programCommand(t, "--selftest", "--state", dir, "--fallback-tools", "always",
+			"--tool", "nap=sleep 600"))
 	}
 	var all, recent []*known
 	rounds := crashRounds(t)
@@ -140,8 +146,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			if chunks < 100 {
 				interval = rng.IntN(3)
 			}
-			handles = append(handles, handle{chunks, w.ask("tools/call", map[string]any{"name": "stream", "task": map[string]any{"ttl": 3600_000},
-				"arguments": map[string]any{"count": chunks, "bytes": knownBytes, "intervalMs": interval}})})
+			handles = append(handles, handle{chunks,
+				w.ask("tools/call", map[string]any{"name": "stream", "task": map[string]any{"ttl": 3600_000},
+					"arguments": map[string]any{"count": chunks, "bytes": knownBytes,
+						"intervalMs": interval}})})
 		}
 		<-time.After(time.Duration(rng.IntN(200)) * time.Millisecond)
 		w.kill()
@@ -171,13 +179,15 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // numbered as before (SEP-1905).
 func TestKilledWhileStreaming(t *testing.T) {
 	t.Parallel()
-	for name, modes := range map[string][]string{"streaming": {"streaming"}, "immediate or streaming": {"immediate", "streaming"}} {
+	for name, modes := range map[string][]string{"streaming": {"streaming"},
+		"immediate or streaming": {"immediate", "streaming"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			w := newWitness(t, programCommand(t, "--selftest", "--state", dir))
-			a := w.call("tools/call", map[string]any{"name": "stream", "arguments": map[string]any{"count": 1000, "bytes": knownBytes, "intervalMs": 20},
-				"task": map[string]any{"responseModes": modes}})
+			a := w.call("tools/call", map[string]any{"name": "stream",
+				"arguments": map[string]any{"count": 1000, "bytes": knownBytes, "intervalMs": 20},
+				"task":      map[string]any{"responseModes": modes}})
 			var first struct {
 				Task    mcp.Task
 				Partial []struct{ Text string } `json:"partial-content"` // the first segment
@@ -212,7 +222,8 @@ func TestKilledWhileStreaming(t *testing.T) {
 			for _, p := range before.Partial {
 				size += len(p.Text)
 			}
-			for deadline := time.Now().Add(watchdog); storedBytes(t, dir) <= int64(size+2*knownBytes); time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(watchdog); storedBytes(t,
+				dir) <= int64(size+2*knownBytes); time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("the log is not stored")
 				}
@@ -231,7 +242,8 @@ func TestKilledWhileStreaming(t *testing.T) {
 			var merged mcp.CallToolResult
 			w.must(&merged, "tasks/result", map[string]any{"taskId": id})
 			if len(merged.Content) != len(after.Partial)+1 || !merged.IsError {
-				t.Fatalf("%d items, isError %v: the result is not merged of %d segments", len(merged.Content), merged.IsError, len(after.Partial)+1)
+				t.Fatalf("%d items, isError %v: the result is not merged of %d segments", len(merged.Content),
+					merged.IsError, len(after.Partial)+1)
 			}
 			for i, p := range after.Partial {
 				if text, _ := mcp.TextOf(merged.Content[i+1]); text != p.Text {
@@ -294,7 +306,8 @@ func TestProcessesShareAState(t *testing.T) {
 	var witnesses []*witness
 	for range processes {
 		witnesses = append(witnesses, newWitness(t, programCommand(t, append(writeConfig(t, detachedTools),
-			"--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format", "json")...)))
+			"--selftest", "--state", dir, "--fallback-tools", "always", "--log-level", "warn", "--log-format",
+			"json")...)))
 	}
 	deadline := time.Now().Add(sharedTime(t))
 	for n, w := range witnesses {
@@ -323,7 +336,8 @@ func TestProcessesShareAState(t *testing.T) {
 				mu.Unlock()
 				var result mcp.CallToolResult
 				w.must(&result, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
-				if text, _ := mcp.TextOf(result.Content[0]); tool == "stream" && text != fmt.Sprintf("streamed %d chunks", chunks) {
+				if text, _ := mcp.TextOf(result.Content[0]); tool == "stream" &&
+					text != fmt.Sprintf("streamed %d chunks", chunks) {
 					t.Errorf("result %q", text)
 				}
 				w.must(&result, "tasks/result", map[string]any{"taskId": other}) // whichever process ran it
@@ -372,7 +386,8 @@ func TestFullDisk(t *testing.T) {
 	flags := []string{"--selftest", "--state", dir, "--fallback-tools", "always"}
 	program := builtProgram(t)
 	limited := programCommand(t)
-	limited.Path, limited.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -f 6000; exec "$0" "$@"`, program}, flags...)
+	limited.Path, limited.Args = "/bin/sh",
+		append([]string{"sh", "-c", `ulimit -f 6000; exec "$0" "$@"`, program}, flags...)
 	w := newWitness(t, limited)
 	completed := map[string]int{}
 	failed := 0
@@ -381,9 +396,11 @@ func TestFullDisk(t *testing.T) {
 		if i > 200 {
 			t.Fatal("the disk does not fill up")
 		}
-		a := w.call("tools/call", map[string]any{"name": "stream", "task": map[string]any{}, "arguments": map[string]any{"count": 5000, "bytes": knownBytes}})
+		a := w.call("tools/call", map[string]any{"name": "stream", "task": map[string]any{},
+			"arguments": map[string]any{"count": 5000, "bytes": knownBytes}})
 		if a.Error != nil {
-			if !strings.Contains(a.Error.Message, "could not be stored") || !strings.Contains(a.Error.Message, "disk") {
+			if !strings.Contains(a.Error.Message, "could not be stored") ||
+				!strings.Contains(a.Error.Message, "disk") {
 				t.Fatalf("refused: %s", a.Error.Message)
 			}
 			failed++
@@ -403,7 +420,8 @@ func TestFullDisk(t *testing.T) {
 		case mcp.TaskFailed:
 			failed++
 			told = append(told, id)
-			if !strings.Contains(task.StatusMessage, "stored") || !strings.Contains(task.StatusMessage, "disk") {
+			if !strings.Contains(task.StatusMessage, "stored") ||
+				!strings.Contains(task.StatusMessage, "disk") {
 				t.Errorf("failed: %q", task.StatusMessage)
 			}
 		default:
@@ -441,12 +459,15 @@ func TestFullDisk(t *testing.T) {
 			t.Errorf("%s had failed; its result: %s", id, a.Result)
 		}
 		output := w.output(id)
-		if err := checkChunks(output[:len(output)/knownBytes*knownBytes], len(output)/knownBytes, knownBytes); err != nil {
+		if err := checkChunks(output[:len(output)/knownBytes*knownBytes], len(output)/knownBytes,
+			knownBytes); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	var created mcp.CreateTaskResult
-	w.must(&created, "tools/call", map[string]any{"name": "echo", "task": map[string]any{}, "arguments": map[string]any{"text": "room again"}})
+	w.must(&created, "tools/call",
+		map[string]any{"name": "echo", "task": map[string]any{},
+			"arguments": map[string]any{"text": "room again"}})
 	w.end()
 	checkIntegrity(t, dir)
 	t.Logf("%d tasks completed before the disk was full, %d failed", len(completed), len(told))
@@ -475,7 +496,8 @@ func TestStoppedIsNotGone(t *testing.T) {
 	flags := []string{"--selftest", "--state", dir}
 	first := newWitness(t, programCommand(t, flags...))
 	var created mcp.CreateTaskResult
-	first.must(&created, "tools/call", map[string]any{"name": "sleep", "task": map[string]any{}, "arguments": map[string]any{"ms": 600_000}})
+	first.must(&created, "tools/call",
+		map[string]any{"name": "sleep", "task": map[string]any{}, "arguments": map[string]any{"ms": 600_000}})
 	if err := first.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

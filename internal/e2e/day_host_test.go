@@ -22,24 +22,34 @@ import (
 type dayProfile struct {
 	name, client, version string
 	capabilities          string // members of the object
-	task                  string // what makes a call a task, "" where the host uses start_task; in the stateless era the server decides
-	meta                  string // members of each call's _meta; %d is a number of its own
-	stateless, http       bool
-	listens               bool // to the tasks that it is given
-	steady                bool // it is never restarted
+	// What makes a call a task, "" where the host uses start_task; in the stateless era the server decides.
+	task            string
+	meta            string // members of each call's _meta; %d is a number of its own
+	stateless, http bool
+	listens         bool // to the tasks that it is given
+	steady          bool // it is never restarted
 }
 
 var dayProfiles = []dayProfile{
-	{name: "calm", client: "claude-code", version: "2026-07-28", stateless: true, capabilities: takes + "," + elicits, listens: true},
-	{name: "vscode", client: "Visual Studio Code", version: "2025-11-25", capabilities: `"tasks":{"streaming":{"partial":{}}},"elicitation":{}`, task: `{}`, meta: `"progressToken":%d`},
-	{name: "codex", client: "codex-mcp-client", version: "2025-06-18", capabilities: `"elicitation":{}`, meta: `"progressToken":%d`, steady: true},
-	{name: "print", client: "claude-code", version: "2026-07-28", stateless: true, capabilities: elicits, meta: `"progressToken":%d`},
+	{name: "calm", client: "claude-code", version: "2026-07-28", stateless: true,
+		capabilities: takes + "," + elicits, listens: true},
+	{name: "vscode", client: "Visual Studio Code", version: "2025-11-25",
+		capabilities: `"tasks":{"streaming":{"partial":{}}},"elicitation":{}`, task: `{}`,
+		meta: `"progressToken":%d`},
+	{name: "codex", client: "codex-mcp-client", version: "2025-06-18", capabilities: `"elicitation":{}`,
+		meta: `"progressToken":%d`, steady: true},
+	{name: "print", client: "claude-code", version: "2026-07-28", stateless: true, capabilities: elicits,
+		meta: `"progressToken":%d`},
 	{name: "old", client: "old-client", version: "2024-11-05"},
-	{name: "segments", client: "router", version: "2025-11-25", capabilities: `"tasks":{"responses":{"modes":["task","immediate","streaming"]}}`, task: `{"responseModes":["streaming","task"]}`},
+	{name: "segments", client: "router", version: "2025-11-25",
+		capabilities: `"tasks":{"responses":{"modes":["task","immediate","streaming"]}}`,
+		task:         `{"responseModes":["streaming","task"]}`},
 	{name: "pr383", client: "pr383", version: "2025-06-18", meta: `"progressToken":%d,"partialResults":true`},
-	{name: "sep2998", client: "sep2998", version: "2026-07-28", stateless: true, capabilities: takesPartials, meta: `"partialResultToken":"p%d"`},
+	{name: "sep2998", client: "sep2998", version: "2026-07-28", stateless: true, capabilities: takesPartials,
+		meta: `"partialResultToken":"p%d"`},
 	{name: "http", client: "opencode", version: "2025-11-25", http: true},
-	{name: "http stateless", client: "goose", version: "2026-07-28", stateless: true, http: true, capabilities: `"extensions":{"io.modelcontextprotocol/tasks":{}}`},
+	{name: "http stateless", client: "goose", version: "2026-07-28", stateless: true, http: true,
+		capabilities: `"extensions":{"io.modelcontextprotocol/tasks":{}}`},
 }
 
 // dayHost is a host program: one client of one runnel at a time.
@@ -89,7 +99,9 @@ func (h *dayHost) connect() {
 		h.must("server/discover", "")
 		return
 	}
-	opened := h.must("initialize", fmt.Sprintf(`"protocolVersion":%q,"clientInfo":{"name":%q,"version":"1"},"capabilities":{%s}`, h.profile.version, h.profile.client, h.profile.capabilities))
+	opened := h.must("initialize",
+		fmt.Sprintf(`"protocolVersion":%q,"clientInfo":{"name":%q,"version":"1"},"capabilities":{%s}`,
+			h.profile.version, h.profile.client, h.profile.capabilities))
 	h.d.same(h.String(), h.profile.name+" initialize "+h.project.marker, string(opened))
 	h.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
@@ -152,7 +164,8 @@ func (h *dayHost) send(line string) {
 	h.sendTo(s, line)
 }
 
-func (h *dayHost) sendTo(s *session, line string) { _ = s.send([]byte(line + "\n")) } // fails when the process has ended
+// Fails when the process has ended.
+func (h *dayHost) sendTo(s *session, line string) { _ = s.send([]byte(line + "\n")) }
 
 // post sends a request. members are those of its params but _meta.
 func (h *dayHost) post(method, meta, members string) (id int, got chan answer, gone chan struct{}) {
@@ -168,7 +181,8 @@ func (h *dayHost) post(method, meta, members string) (id int, got chan answer, g
 	params := "{" + members + "}"
 	switch {
 	case h.profile.stateless:
-		params = strings.Replace(inEra(h.profile.capabilities, meta, members), `"mixed"`, fmt.Sprintf("%q", h.profile.client), 1)
+		params = strings.Replace(inEra(h.profile.capabilities, meta, members), `"mixed"`,
+			fmt.Sprintf("%q", h.profile.client), 1)
 	case meta != "":
 		params = `{"_meta":{` + meta + "}"
 		if members != "" {

@@ -36,7 +36,8 @@ type dayCall struct {
 }
 
 func (c *dayCall) String() string {
-	return fmt.Sprintf("call %d of %v: %s %s, %s, task %q", c.number, c.host, c.tool.name, c.arguments, c.way, c.id)
+	return fmt.Sprintf("call %d of %v: %s %s, %s, task %q", c.number, c.host, c.tool.name, c.arguments,
+		c.way, c.id)
 }
 
 const dayPoll = 50 * time.Millisecond
@@ -66,9 +67,11 @@ func (h *dayHost) list() {
 				h.d.fail("%v: tools/list: %v", h, err)
 				return
 			}
-			text += dayFresh.ReplaceAllString(string(raw), "") // for how long it may be kept depends on the servers that are wrapped
+			// for how long it may be kept depends on the servers that are wrapped.
+			text += dayFresh.ReplaceAllString(string(raw), "")
 			for _, tool := range page.Tools {
-				missing = slices.DeleteFunc(missing, func(prefix string) bool { return strings.HasPrefix(tool.Name, prefix) })
+				missing = slices.DeleteFunc(missing,
+					func(prefix string) bool { return strings.HasPrefix(tool.Name, prefix) })
 				if !slices.Contains(dayFallback, tool.Name) {
 					tools = append(tools, dayTool{tool.Name, dayArguments(tool.InputSchema)})
 				} else if tool.Name == "start_task" {
@@ -161,7 +164,8 @@ func (c *dayCall) start() bool {
 	call := fmt.Sprintf(`"name":%q,"arguments":%s`, c.tool.name, c.arguments)
 	switch c.way {
 	case "start_task":
-		call = fmt.Sprintf(`"name":"start_task","arguments":{"tool":%q,"arguments":%s}`, c.tool.name, c.arguments)
+		call = fmt.Sprintf(`"name":"start_task","arguments":{"tool":%q,"arguments":%s}`, c.tool.name,
+			c.arguments)
 	case "task":
 		call += `,"task":` + h.profile.task
 	}
@@ -186,7 +190,8 @@ func (c *dayCall) start() bool {
 			_ = json.Unmarshal(a.Result, &r) // what else it is stands in the comparison
 		}
 		if r.ResultType == "input_required" {
-			more = fmt.Sprintf(`,"inputResponses":%s,"requestState":%s`, dayResponses(r.InputRequests), r.RequestState)
+			more = fmt.Sprintf(`,"inputResponses":%s,"requestState":%s`, dayResponses(r.InputRequests),
+				r.RequestState)
 			continue
 		}
 		switch c.id = r.TaskID + r.Task.TaskID; {
@@ -200,7 +205,8 @@ func (c *dayCall) start() bool {
 		if c.id != "" {
 			h.d.count("handles", 1)
 			if h.profile.listens && c.number%3 == 0 {
-				h.post("subscriptions/listen", "", fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, c.id)) // the audit reads what comes
+				// The audit reads what comes.
+				h.post("subscriptions/listen", "", fmt.Sprintf(`"notifications":{"taskIds":[%q]}`, c.id))
 			}
 			return true
 		}
@@ -242,7 +248,8 @@ func (c *dayCall) wait() (result string, ok bool) {
 			h.d.fail("%v: %v: %s", c, err, a.Result)
 		}
 		if len(task.InputRequests) > 0 {
-			_, _ = h.ask("tasks/update", "", fmt.Sprintf(`%s,"inputResponses":%s`, id, dayResponses(task.InputRequests)))
+			_, _ = h.ask("tasks/update", "",
+				fmt.Sprintf(`%s,"inputResponses":%s`, id, dayResponses(task.InputRequests)))
 		}
 		if task.Status.Terminal() {
 			status := task.Status
@@ -274,7 +281,9 @@ var dayLastLine = regexp.MustCompile(`(?s)^(.*?)\n?\[([^\]\n]*)\]$`)
 func (c *dayCall) gather() (result string, ok bool) {
 	output := ""
 	for deadline := time.Now().Add(watchdog); ; {
-		a, err := c.host.ask("tools/call", "", fmt.Sprintf(`"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}`, c.id, 1000*(c.number%10)))
+		a, err := c.host.ask("tools/call", "",
+			fmt.Sprintf(`"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}`, c.id,
+				1000*(c.number%10)))
 		if err != nil {
 			return "", false
 		}
@@ -292,7 +301,8 @@ func (c *dayCall) gather() (result string, ok bool) {
 		if m := dayLastLine.FindStringSubmatch(said); m != nil {
 			said, last = m[1], m[2]
 		}
-		output += strings.ReplaceAll(said, "\n", "") // one stands before each last line, whether the piece has ended a line or not
+		// One stands before each last line, whether the piece has ended a line or not.
+		output += strings.ReplaceAll(said, "\n", "")
 		if status := r.Meta.Ours.Status; status != "working" && status != "input_required" {
 			c.host.d.ended(c, status, last)
 			for _, item := range r.Content[1:] {
@@ -314,7 +324,8 @@ func (c *dayCall) cancel() bool {
 	for range 2 { // what has ended cannot be cancelled, which is said
 		var err error
 		if c.way == "start_task" || c.way == "handed over" {
-			_, err = h.ask("tools/call", "", fmt.Sprintf(`"name":"cancel_task","arguments":{"task_id":%q}`, c.id))
+			_, err = h.ask("tools/call", "",
+				fmt.Sprintf(`"name":"cancel_task","arguments":{"task_id":%q}`, c.id))
 		} else {
 			_, err = h.ask("tasks/cancel", "", fmt.Sprintf(`"taskId":%q`, c.id))
 		}
@@ -346,7 +357,9 @@ func (h *dayHost) newCall(way string) *dayCall {
 	tool := h.tools[h.rng.IntN(len(h.tools))]
 	h.calls++
 	h.d.count(h.profile.name, 1)
-	return &dayCall{host: h, marker: h.project.marker, tool: tool, arguments: tool.arguments[h.rng.IntN(len(tool.arguments))], way: way, number: h.calls, starts: h.starts}
+	return &dayCall{host: h, marker: h.project.marker, tool: tool,
+		arguments: tool.arguments[h.rng.IntN(len(tool.arguments))], way: way, number: h.calls,
+		starts: h.starts}
 }
 
 // some is a call in one of the ways that the host has.

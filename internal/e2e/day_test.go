@@ -104,7 +104,8 @@ func TestDay(t *testing.T) {
 	d.open()
 	d.look = d.watch()
 	d.play(lasts, scripts)
-	say("day of %v from seed %d, %d configs, %d scripts: %v", lasts, d.seed, len(d.configs), len(scripts), d.counts)
+	say("day of %v from seed %d, %d configs, %d scripts: %v", lasts, d.seed, len(d.configs),
+		len(scripts), d.counts)
 }
 
 // fail reports what is wrong. After some of it the day is over.
@@ -126,11 +127,14 @@ func (d *day) count(what string, n int) {
 // compare holds that a call gives what the first of its kind gave. A command that is not detached may have
 // ended with its runnel.
 func (d *day) compare(c *dayCall, result string) {
-	if c.starts != c.host.starts && (strings.Contains(result, "the runnel that ran this task is gone") || strings.Contains(result, "runnel was stopped")) {
+	if c.starts != c.host.starts &&
+		(strings.Contains(result, "the runnel that ran this task is gone") ||
+			strings.Contains(result, "runnel was stopped")) {
 		d.count("lost with their runnel by "+c.host.profile.name, 1)
 		return
 	}
-	d.same(c.String(), strings.Join([]string{c.marker, c.tool.name, c.arguments, c.host.profile.name, c.way}, " "), result)
+	d.same(c.String(), strings.Join([]string{c.marker, c.tool.name, c.arguments, c.host.profile.name, c.way},
+		" "), result)
 }
 
 // same holds that something is what it was the first time.
@@ -145,7 +149,8 @@ func (d *day) same(by, what, text string) {
 	d.mu.Unlock()
 	if known && before.text != text {
 		first, now := differing(before.text, text)
-		d.fail("%s, by %s\nis not what it was the first time, by %s\nfirst:\n%s\nnow:\n%s", what, by, before.by, first, now)
+		d.fail("%s, by %s\nis not what it was the first time, by %s\nfirst:\n%s\nnow:\n%s", what, by,
+			before.by, first, now)
 	}
 }
 
@@ -207,7 +212,8 @@ func (d *day) comparable(a answer, chunks string) string {
 			others += string(rawJSON(item)) + "\n"
 		}
 	}
-	for _, key := range []string{"io.modelcontextprotocol/related-task", "runnel/task", "io.modelcontextprotocol/serverInfo"} {
+	for _, key := range []string{"io.modelcontextprotocol/related-task", "runnel/task",
+		"io.modelcontextprotocol/serverInfo"} {
 		delete(r.Meta, key)
 	}
 	if command, ok := r.Meta["runnel/command"].(map[string]any); ok {
@@ -415,7 +421,8 @@ func (d *day) checkLeft() {
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		left := ""
 		for _, pid := range processes(d.mark) {
-			if line := cmdline(pid); strings.Contains(line, filepath.Join(d.dir, "bin")+"/") && !strings.Contains(line, "runnel") {
+			if line := cmdline(pid); strings.Contains(line, filepath.Join(d.dir, "bin")+"/") &&
+				!strings.Contains(line, "runnel") {
 				left = fmt.Sprintf("process %d is left: %s", pid, line)
 			}
 		}
@@ -437,7 +444,8 @@ func (d *day) checkUsage() {
 			continue
 		}
 		u, most := settled(d.t, address, d.usage[i]), d.usage[i]
-		if u.goroutines > most.goroutines+groundGoroutines || u.files > most.files+groundFiles || u.heap > most.heap+groundHeap || u.resident > groundResident {
+		if u.goroutines > most.goroutines+groundGoroutines || u.files > most.files+groundFiles ||
+			u.heap > most.heap+groundHeap || u.resident > groundResident {
 			d.fail("%s holds %+v, after the first hour it held %+v", address, u, most)
 		}
 	}

@@ -22,7 +22,9 @@ func (d *day) watch() (look func()) {
 	d.hosts[1].make(d.hosts[1].newCall("task")) // without a state there is nothing to watch
 	screen := newTerminal(d.t)
 	screen.tmux("resize-window", "-x", "120", "-y", "30")
-	screen.run("cd " + d.dir + "; exec env -i " + shellquote.Join(append(d.environ(d.dir), "TERM=tmux")...) + " " + filepath.Join(d.dir, groundProgram) + " top") // a shell would say that it was stopped
+	// A shell would say that it was stopped.
+	screen.run("cd " + d.dir + "; exec env -i " + shellquote.Join(append(d.environ(d.dir), "TERM=tmux")...) +
+		" " + filepath.Join(d.dir, groundProgram) + " top")
 	screen.wait(`(?m)\Arunnel top  `)
 
 	ui := d.command(d.dir, "ui", "--no-open")
@@ -52,7 +54,8 @@ func (d *day) watch() (look func()) {
 	}
 	header := http.Header{"Authorization": {"Bearer " + strings.TrimPrefix(at.Fragment, "token=")}}
 	at.Fragment = ""
-	c, err := httpclient.Dial(d.t.Context(), httpclient.Options{URL: at.String() + "mcp", Header: header}, rpc.DialOptions{Version: "2026-07-28", Capabilities: showsApps})
+	c, err := httpclient.Dial(d.t.Context(), httpclient.Options{URL: at.String() + "mcp", Header: header},
+		rpc.DialOptions{Version: "2026-07-28", Capabilities: showsApps})
 	if err != nil {
 		d.t.Fatal(err)
 	}

@@ -32,13 +32,17 @@ type dayProject struct {
 var (
 	dayDocuments = []string{"README.md", "internal/manual/*.md"}
 	dayBlock     = regexp.MustCompile("(?ms)^( *)```(yaml|sh)\n(.*?)^ *```$")
-	dayLog       = regexp.MustCompile(`(?m)^\{"level":"info".*\n`) // how much there is depends on how fast it went
-	dayFile      = regexp.MustCompile(`(?m)^-- (.+) --\n`)
-	notADayName  = regexp.MustCompile(`[^a-z0-9]+`)
-	dayNetwork   = regexp.MustCompile(`https://mcp\.example\.com/mcp`)
-	dayWorkers   = regexp.MustCompile(`(?m)^ +(runs|retry):.*\n`) // need a state on NATS: the fleet's tests have it
-	dayPrograms  = []string{"go", "npm", "npx", "pnpm", "yarn", "bun", "just", "task", "cargo", "pytest", "uv", "poetry", "python", "python3", "nox", "mypy", "ruff",
-		"cmake", "ctest", "ninja", "meson", "docker", "mvn", "gradle", "golangci-lint", "rsync", "ssh", "my-server", "eslint", "notify-send"}
+	// How much there is depends on how fast it went.
+	dayLog      = regexp.MustCompile(`(?m)^\{"level":"info".*\n`)
+	dayFile     = regexp.MustCompile(`(?m)^-- (.+) --\n`)
+	notADayName = regexp.MustCompile(`[^a-z0-9]+`)
+	dayNetwork  = regexp.MustCompile(`https://mcp\.example\.com/mcp`)
+	// Need a state on NATS: the fleet's tests have it.
+	dayWorkers  = regexp.MustCompile(`(?m)^ +(runs|retry):.*\n`)
+	dayPrograms = []string{"go", "npm", "npx", "pnpm", "yarn", "bun", "just", "task", "cargo", "pytest", "uv",
+		"poetry", "python", "python3", "nox", "mypy", "ruff",
+		"cmake", "ctest", "ninja", "meson", "docker", "mvn", "gradle", "golangci-lint", "rsync", "ssh",
+		"my-server", "eslint", "notify-send"}
 )
 
 // readConfigs finds every config that there is: in the documents, and what init proposes for the trees.
@@ -86,7 +90,8 @@ func (d *day) proposal(file string) string {
 		if i+1 < len(files) {
 			end = files[i+1][0]
 		}
-		if name := string(archive[at[2]:at[3]]); name != "runnel.yaml" { // which says there what another test wants
+		// Which says there what another test wants.
+		if name := string(archive[at[2]:at[3]]); name != "runnel.yaml" {
 			d.write(filepath.Join(tree, name), string(archive[at[1]:end]))
 		}
 	}
@@ -104,7 +109,8 @@ func (d *day) proposal(file string) string {
 
 func (d *day) addConfig(name, text string) {
 	text = dayNetwork.ReplaceAllString(dayWorkers.ReplaceAllString(text, ""), d.served.url)
-	marker := "tools:\n  " + markerOf(name) + ": {command: [echo, \"{{word}}\"], input: {word: {type: string, default: none}}}\n"
+	marker := "tools:\n  " + markerOf(name) +
+		": {command: [echo, \"{{word}}\"], input: {word: {type: string, default: none}}}\n"
 	if strings.HasPrefix(text, "tools:\n") || strings.Contains(text, "\ntools:\n") {
 		text = strings.Replace("\n"+text, "\ntools:\n", "\n"+marker, 1)
 	} else {
@@ -156,9 +162,12 @@ func (d *day) furnish() {
 
 // environ is a user's environment, whose home is below dir.
 func (d *day) environ(dir string) []string {
-	return []string{"PATH=" + filepath.Join(d.dir, "bin") + ":" + searchPath, "TERM=dumb", "TMPDIR=" + filepath.Join(d.dir, "tmp"),
-		"HOME=" + filepath.Join(dir, "home"), "XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "XDG_STATE_HOME=" + filepath.Join(dir, "state"),
-		"GITHUB_TOKEN=ghp_of-a-day-that-is-long", "DATABASE_URL=postgres://user:pass-of-a-day@db/app", "TEAM_TOKEN=team-token-of-a-day",
+	return []string{"PATH=" + filepath.Join(d.dir, "bin") + ":" + searchPath, "TERM=dumb",
+		"TMPDIR=" + filepath.Join(d.dir, "tmp"),
+		"HOME=" + filepath.Join(dir, "home"), "XDG_CONFIG_HOME=" + filepath.Join(dir, "config"),
+		"XDG_STATE_HOME=" + filepath.Join(dir, "state"),
+		"GITHUB_TOKEN=ghp_of-a-day-that-is-long", "DATABASE_URL=postgres://user:pass-of-a-day@db/app",
+		"TEAM_TOKEN=team-token-of-a-day",
 		"TOKEN=token-of-a-day", "HOOK_KEY=hook-key-of-a-day", "HOOK_TOKEN=hook-token-of-a-day",
 		childMark, d.mark, "GORACE=atexit_sleep_ms=0 halt_on_error=0"}
 }
@@ -172,7 +181,8 @@ func (d *day) command(dir string, args ...string) *exec.Cmd {
 
 // serve starts the program for those who come by HTTP. It lives all day.
 func (d *day) serve(dir string, args ...string) *httpServer {
-	s := &httpServer{cmd: d.command(dir, append(args, "--no-stdio", "--http", ":0", "--log-format", "json")...)}
+	s := &httpServer{cmd: d.command(dir,
+		append(args, "--no-stdio", "--http", ":0", "--log-format", "json")...)}
 	s.cmd.Stderr = &s.log
 	if err := s.cmd.Start(); err != nil {
 		d.t.Fatal(err)
@@ -192,7 +202,8 @@ func (d *day) serve(dir string, args ...string) *httpServer {
 // open makes the projects and lets the hosts come.
 func (d *day) open() {
 	found, named := filepath.Join(d.dir, "found"), filepath.Join(d.dir, "named")
-	d.projects = []*dayProject{{dir: found}, {dir: named, flags: []string{"--config", filepath.Join(named, "runnel.yaml")}}}
+	d.projects = []*dayProject{{dir: found},
+		{dir: named, flags: []string{"--config", filepath.Join(named, "runnel.yaml")}}}
 	for i, p := range d.projects {
 		d.configure(p, d.configs[i])
 	}
@@ -200,7 +211,8 @@ func (d *day) open() {
 	d.metrics = append(d.metrics, address)
 	d.shared = d.serve(named, append([]string{"--metrics", address}, d.projects[1].flags...)...)
 	for i, profile := range dayProfiles {
-		h := &dayHost{d: d, number: i, profile: profile, project: d.projects[i%2], rng: rand.New(rand.NewPCG(d.seed, uint64(i+1)))}
+		h := &dayHost{d: d, number: i, profile: profile, project: d.projects[i%2],
+			rng: rand.New(rand.NewPCG(d.seed, uint64(i+1)))}
 		if profile.http {
 			h.project = d.projects[1]
 		} else if profile.steady {
@@ -239,14 +251,17 @@ var (
 // script starts one.
 func newDayScript(name, block string) dayScript {
 	text := dayComment.ReplaceAllString(notAScript.ReplaceAllString(block, ""), "")
-	if !aCommand.MatchString(text) || regexp.MustCompile(`(?m)^(go|make|npm|git|brew|apt|curl) `).MatchString(text) {
+	if !aCommand.MatchString(text) ||
+		regexp.MustCompile(`(?m)^(go|make|npm|git|brew|apt|curl) `).MatchString(text) {
 		return dayScript{}
 	}
-	if strings.Contains(text, "$!") { // kill -9, and process numbers in what the shell says: TestReadme runs it
+	// Kill -9, and process numbers in what the shell says: TestReadme runs it.
+	if strings.Contains(text, "$!") {
 		return dayScript{}
 	}
 	if strings.Contains(text, "4d8a") {
-		text = "id=$(runnel call nap --detach --tool 'nap=sleep 600')\n" + strings.ReplaceAll(text, "4d8a", `"$id"`)
+		text = "id=$(runnel call nap --detach --tool 'nap=sleep 600')\n" +
+			strings.ReplaceAll(text, "4d8a", `"$id"`)
 	}
 	return dayScript{name, dayNetwork.ReplaceAllString(text, `"$SERVED"`)}
 }
@@ -259,7 +274,8 @@ func (d *day) run(script dayScript) string {
 	for _, dir := range []string{"home", "config", "state"} {
 		d.write(filepath.Join(home, dir, "empty"), "")
 	}
-	d.write(filepath.Join(project, "runnel.yaml"), "tools:\n  hi: {command: [echo, hi]}\n  test: {command: [go, test]}\n  greet: {command: [echo, \"{{who}}\"], input: {who: {type: string}}, required: [who]}\n")
+	d.write(filepath.Join(project, "runnel.yaml"),
+		"tools:\n  hi: {command: [echo, hi]}\n  test: {command: [go, test]}\n  greet: {command: [echo, \"{{who}}\"], input: {who: {type: string}}, required: [who]}\n")
 	d.write(filepath.Join(project, "Makefile"), "test:\n\t@echo tested\n")
 	cmd := exec.Command("bash", "-c", "runnel trust >&2\n"+script.text)
 	cmd.Dir, cmd.Env = project, append(d.environ(home), "SERVED="+d.served.url)
@@ -278,6 +294,7 @@ func (d *day) run(script dayScript) string {
 	if broken.MatchString(errs.String()) {
 		d.t.Errorf("%s: %s", script.name, &errs)
 	}
-	said := fmt.Sprintf("exit code %d\n%s\nstderr:\n%s", cmd.ProcessState.ExitCode(), &out, dayLog.ReplaceAllString(errs.String(), ""))
+	said := fmt.Sprintf("exit code %d\n%s\nstderr:\n%s", cmd.ProcessState.ExitCode(), &out,
+		dayLog.ReplaceAllString(errs.String(), ""))
 	return strings.ReplaceAll(said, home, "HOME")
 }

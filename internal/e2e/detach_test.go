@@ -30,7 +30,8 @@ func stateDir(t testing.TB) string {
 			if err != nil {
 				continue // let go since
 			}
-			for deadline := time.Now().Add(watchdog); syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil; time.Sleep(10 * time.Millisecond) {
+			for deadline := time.Now().Add(watchdog); syscall.Flock(int(f.Fd()),
+				syscall.LOCK_EX|syscall.LOCK_NB) != nil; time.Sleep(10 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Error("a supervisor goes on")
 					break
@@ -65,14 +66,18 @@ tools:
 // detachedWitness is a client of a runnel with these tools.
 func detachedWitness(t testing.TB, dir string) *witness {
 	t.Helper()
-	return newWitness(t, programCommand(t, append(writeConfig(t, detachedTools), "--state", dir, "--fallback-tools", "always", "--max-tasks", "1000", "--max-result", "512KiB", "--drain", "0")...))
+	return newWitness(t, programCommand(t,
+		append(writeConfig(t, detachedTools), "--state", dir, "--fallback-tools", "always", "--max-tasks",
+			"1000", "--max-result", "512KiB", "--drain", "0")...))
 }
 
 // start starts a tool as a task.
 func (w *witness) start(tool string, ttl time.Duration, arguments map[string]any) string {
 	w.t.Helper()
 	var created mcp.CreateTaskResult
-	w.must(&created, "tools/call", map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{"ttl": ttl.Milliseconds()}})
+	w.must(&created, "tools/call",
+		map[string]any{"name": tool, "arguments": arguments,
+			"task": map[string]any{"ttl": ttl.Milliseconds()}})
 	return created.Task.TaskID
 }
 
@@ -133,7 +138,8 @@ func TestDetachedTaskGoesOn(t *testing.T) {
 		Meta map[string]any `json:"_meta"`
 	}
 	second.must(&task, "tasks/get", map[string]any{"taskId": id})
-	if task.Status != mcp.TaskWorking || task.Meta[mcp.MetaDetached] != true || !strings.HasPrefix(task.StatusMessage, "chunk ") {
+	if task.Status != mcp.TaskWorking || task.Meta[mcp.MetaDetached] != true ||
+		!strings.HasPrefix(task.StatusMessage, "chunk ") {
 		t.Errorf("after the kill: %+v", task)
 	}
 	uri := "runnel://tasks/" + id + "/log"
@@ -168,7 +174,8 @@ func TestSupervisorIsNoPartOfACall(t *testing.T) {
 	w := newWitness(t, runnel)
 	id := w.start("supervisor", time.Hour, nil)
 	w.must(&struct{}{}, "tasks/result", map[string]any{"taskId": id})
-	if got := w.output(id); !strings.Contains(got, "OUTER=kept\n") || strings.Contains(got, "RUNNEL_VARIABLES") {
+	if got := w.output(id); !strings.Contains(got, "OUTER=kept\n") ||
+		strings.Contains(got, "RUNNEL_VARIABLES") {
 		t.Errorf("its environment: %q", got)
 	}
 	w.end()
@@ -267,7 +274,8 @@ func TestDetachedTaskOfTwo(t *testing.T) {
 	one, two := detachedWitness(t, dir), detachedWitness(t, dir)
 	id := one.start("tree", time.Hour, nil)
 	grandchild := two.grandchild(id)
-	waiting := []chan answer{one.ask("tasks/result", map[string]any{"taskId": id}), two.ask("tasks/result", map[string]any{"taskId": id})}
+	waiting := []chan answer{one.ask("tasks/result", map[string]any{"taskId": id}),
+		two.ask("tasks/result", map[string]any{"taskId": id})}
 	var task mcp.Task
 	two.must(&task, "tasks/cancel", map[string]any{"taskId": id})
 	if task.Status != mcp.TaskCancelled || task.StatusMessage != "cancelled by the client" {
@@ -326,11 +334,14 @@ func TestDetachedTaskHasVariables(t *testing.T) {
 	dir := stateDir(t)
 	one, two := detachedWitness(t, dir), detachedWitness(t, dir)
 	var created mcp.CreateTaskResult
-	one.must(&created, "tools/call", map[string]any{"name": "notes", "task": map[string]any{}, "_meta": map[string]any{mcp.MetaVariables: map[string]any{"a": 1}}})
+	one.must(&created, "tools/call",
+		map[string]any{"name": "notes", "task": map[string]any{},
+			"_meta": map[string]any{mcp.MetaVariables: map[string]any{"a": 1}}})
 	id := created.Task.TaskID
 	for n, w := range []*witness{one, two} {
 		var set struct{ Variables map[string]int }
-		w.must(&set, "runnel/tasks/variables", map[string]any{"taskId": id, "set": map[string]any{"set" + strconv.Itoa(n): n}})
+		w.must(&set, "runnel/tasks/variables",
+			map[string]any{"taskId": id, "set": map[string]any{"set" + strconv.Itoa(n): n}})
 	}
 	var result struct {
 		Content []mcp.ContentBlock
@@ -364,8 +375,9 @@ func TestDetachedSurvivesAnyMoment(t *testing.T) {
 		var handles []handle
 		for range 1 + rng.IntN(3) {
 			chunks := rng.IntN(300)
-			handles = append(handles, handle{chunks, w.ask("tools/call", map[string]any{"name": "chunks", "task": map[string]any{"ttl": 3600_000},
-				"arguments": map[string]any{"count": chunks, "every": 1 + rng.IntN(30)}})})
+			handles = append(handles, handle{chunks,
+				w.ask("tools/call", map[string]any{"name": "chunks", "task": map[string]any{"ttl": 3600_000},
+					"arguments": map[string]any{"count": chunks, "every": 1 + rng.IntN(30)}})})
 		}
 		<-time.After(time.Duration(rng.IntN(400)) * time.Millisecond)
 		w.kill()
@@ -405,7 +417,8 @@ func TestSupervisorKilledAtAnyMoment(t *testing.T) {
 	rounds := max(crashRounds(t)/4, 1)
 	for range rounds {
 		count := rng.IntN(200)
-		k := &known{id: starter.start("chunks", time.Hour, map[string]any{"count": count, "every": 1 + rng.IntN(10)}), chunks: count, detached: true}
+		k := &known{id: starter.start("chunks", time.Hour,
+			map[string]any{"count": count, "every": 1 + rng.IntN(10)}), chunks: count, detached: true}
 		tree := starter.start("tree", time.Hour, nil)
 		grandchild := other.grandchild(tree)
 		<-time.After(time.Duration(rng.IntN(300)) * time.Millisecond)
@@ -427,7 +440,8 @@ func TestSupervisorKilledAtAnyMoment(t *testing.T) {
 		}
 		var task mcp.Task
 		starter.must(&task, "tasks/get", map[string]any{"taskId": tree})
-		if other.must(&task, "tasks/get", map[string]any{"taskId": tree}); task.Status != mcp.TaskFailed || !strings.HasPrefix(task.StatusMessage, "the supervisor that ran this detached task is gone") {
+		if other.must(&task, "tasks/get", map[string]any{"taskId": tree}); task.Status != mcp.TaskFailed ||
+			!strings.HasPrefix(task.StatusMessage, "the supervisor that ran this detached task is gone") {
 			t.Errorf("%s %q", task.Status, task.StatusMessage)
 		}
 	}
@@ -447,7 +461,8 @@ func TestSupervisorThatCannotStart(t *testing.T) {
 	w := detachedWitness(t, dir)
 	var result mcp.CallToolResult
 	w.must(&result, "tools/call", map[string]any{"name": "tree"})
-	if text, _ := mcp.TextOf(result.Content[0]); !result.IsError || !strings.Contains(text, "tree cannot be detached") || !strings.Contains(text, "supervisor.log") {
+	if text, _ := mcp.TextOf(result.Content[0]); !result.IsError ||
+		!strings.Contains(text, "tree cannot be detached") || !strings.Contains(text, "supervisor.log") {
 		t.Errorf("isError %v: %s", result.IsError, text)
 	}
 	w.end()
@@ -460,10 +475,14 @@ func TestDetachNeedsAState(t *testing.T) {
 		args []string
 		says string
 	}{
-		{append(writeConfig(t, detachedTools), "--state", "memory"), "tools.brief.detach: always needs tasks on disk, and they live in memory (allowed: never, or a directory in state.dir (--state))"},
-		{append(writeConfig(t, detachedTools), "--state", "nats://user:secret@host"), "tools.brief.detach: always needs tasks on disk, and they live in nats://... (allowed: never, or a directory in state.dir (--state))"},
-		{[]string{"call", "--detach", "--tool", "nap=sleep 600", "nap", "--state", "memory"}, "name a directory with --state"},
-		{[]string{"call", "--detach", "--selftest", "echo", "text=a", "--state", stateDir(t)}, "echo is not a command"},
+		{append(writeConfig(t, detachedTools), "--state", "memory"),
+			"tools.brief.detach: always needs tasks on disk, and they live in memory (allowed: never, or a directory in state.dir (--state))"},
+		{append(writeConfig(t, detachedTools), "--state", "nats://user:secret@host"),
+			"tools.brief.detach: always needs tasks on disk, and they live in nats://... (allowed: never, or a directory in state.dir (--state))"},
+		{[]string{"call", "--detach", "--tool", "nap=sleep 600", "nap", "--state", "memory"},
+			"name a directory with --state"},
+		{[]string{"call", "--detach", "--selftest", "echo", "text=a", "--state", stateDir(t)},
+			"echo is not a command"},
 		{[]string{"call", "--detach", "nap", "--", "server"}, "--detach is for runnel's own tools"},
 		{[]string{"call", "--detach", "--no-task", "nap"}, "--detach does not go with --no-task"},
 	} {
@@ -471,7 +490,8 @@ func TestDetachNeedsAState(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		_ = cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != exitUsage || stdout.Len() > 0 || !strings.Contains(stderr.String(), c.says) {
+		if code := cmd.ProcessState.ExitCode(); code != exitUsage || stdout.Len() > 0 ||
+			!strings.Contains(stderr.String(), c.says) {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q", c.args, code, &stdout, &stderr)
 		}
 	}
@@ -490,14 +510,16 @@ tools:
 `)
 	call := func(args ...string) (id string, code int, stderr string) {
 		t.Helper()
-		cmd := programCommand(t, append(append([]string{"call", "--detach", "--state", dir}, config...), args...)...)
+		cmd := programCommand(t, append(append([]string{"call", "--detach", "--state", dir}, config...),
+			args...)...)
 		var out, err bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &err
 		_ = cmd.Run()
 		return strings.TrimSuffix(out.String(), "\n"), cmd.ProcessState.ExitCode(), err.String()
 	}
 	for range 2 { // exits as the same call without --detach does
-		if id, code, stderr := call("gone"); code != 127 || id != "" || !strings.Contains(stderr, "cannot start no-such-program") {
+		if id, code, stderr := call("gone"); code != 127 || id != "" ||
+			!strings.Contains(stderr, "cannot start no-such-program") {
 			t.Errorf("%q, exit code %d, stderr %q", id, code, stderr)
 		}
 	}
@@ -511,7 +533,8 @@ tools:
 	if code != 0 || len(sure) != 36 {
 		t.Fatalf("confirmed: %q, exit code %d, stderr %q", sure, code, stderr)
 	}
-	if id, code, stderr := call("sure"); code != 1 || id != "" || !strings.Contains(stderr, "not run: sure must be confirmed") {
+	if id, code, stderr := call("sure"); code != 1 || id != "" ||
+		!strings.Contains(stderr, "not run: sure must be confirmed") {
 		t.Errorf("not confirmed: %q, exit code %d, stderr %q", id, code, stderr)
 	}
 	w := detachedWitness(t, dir)
@@ -536,7 +559,8 @@ func TestDetachedWithoutUTF8(t *testing.T) {
 		t.Skip("names are UTF-8 here: ", err)
 	}
 	about := []string{"--state", dir, "--owner", latin}
-	cmd := programCommand(t, append([]string{"call", "--detach", "tell", "--tool", `tell=sh -c 'printf %s "$1" | od -An -tx1; pwd | od -An -c' sh ` + latin}, about...)...)
+	cmd := programCommand(t, append([]string{"call", "--detach", "tell", "--tool",
+		`tell=sh -c 'printf %s "$1" | od -An -tx1; pwd | od -An -c' sh ` + latin}, about...)...)
 	cmd.Dir = dir
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -546,7 +570,8 @@ func TestDetachedWithoutUTF8(t *testing.T) {
 	}
 	cmd = programCommand(t, append([]string{"tasks", "result", strings.TrimSpace(string(id))}, about...)...)
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasPrefix(string(out), " 63 61 66 e9\n") || !strings.Contains(string(out), "351") {
+	if err != nil || !strings.HasPrefix(string(out), " 63 61 66 e9\n") ||
+		!strings.Contains(string(out), "351") {
 		t.Errorf("%v: %s", err, out)
 	}
 	supervisorEnds(t, strings.TrimSpace(string(id)))
@@ -564,8 +589,10 @@ func TestCallDetachIsInterrupted(t *testing.T) {
 		}
 		return len(line), nil
 	})
-	args := append(writeConfig(t, detachedTools), "call", "--detach", "--output", "ndjson", "--state", dir, "tree")
-	if code := cli.Run(ctx, args, environ(t), strings.NewReader(""), messages, t.Output()); code != exitInterrupted {
+	args := append(writeConfig(t, detachedTools), "call", "--detach", "--output", "ndjson", "--state",
+		dir, "tree")
+	if code := cli.Run(ctx, args, environ(t), strings.NewReader(""), messages,
+		t.Output()); code != exitInterrupted {
 		t.Errorf("exit code %d", code)
 	}
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
@@ -636,7 +663,8 @@ func TestDetachedByItself(t *testing.T) {
 				case c.end != nil:
 					c.end(w)
 				case c.immediateWait == soon:
-					w.must(&struct{}{}, "tasks/cancel", map[string]any{"taskId": created.TaskID, "_meta": meta})
+					w.must(&struct{}{}, "tasks/cancel",
+						map[string]any{"taskId": created.TaskID, "_meta": meta})
 				default:
 					w.notify("notifications/cancelled", map[string]any{"requestId": request, "_meta": meta})
 				}

@@ -19,7 +19,8 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	const most = 30 // lines
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/...").
+		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"server", "client"} {
@@ -30,7 +31,8 @@ func TestExamples(t *testing.T) {
 	}
 	server := filepath.Join(dir, "server")
 	out, err := exec.Command(filepath.Join(dir, "client"), "count", `{"To":3}`, server).CombinedOutput()
-	if s := string(out); err != nil || !strings.HasPrefix(s, `[{"type":"text","text":"1\n`) || !strings.HasSuffix(s, "error: <nil> gaps: 0\n") {
+	if s := string(out); err != nil || !strings.HasPrefix(s, `[{"type":"text","text":"1\n`) ||
+		!strings.HasSuffix(s, "error: <nil> gaps: 0\n") {
 		t.Errorf("the client: %v\n%s", err, out)
 	}
 
@@ -40,7 +42,8 @@ func TestExamples(t *testing.T) {
 	}
 	cmd.Env = append(environ(t), noConfig, "PATH="+dir+":"+searchPath)
 	out, err = cmd.CombinedOutput()
-	if s := string(out); err != nil || !strings.HasPrefix(s, "partial 0: 1") || !strings.HasSuffix(s, "result: done\n") {
+	if s := string(out); err != nil || !strings.HasPrefix(s, "partial 0: 1") ||
+		!strings.HasSuffix(s, "result: done\n") {
 		t.Errorf("the script: %v\n%s", err, out)
 	}
 }
@@ -63,7 +66,8 @@ func TestReadme(t *testing.T) {
 		checkLinks(t, page, string(text))
 		tryBlocks(t, page, string(text), tried)
 	}
-	if want := map[string]int{"script": 6, "config": 14, "host": 3, "install": 1, "program": 2}; !maps.Equal(tried, want) {
+	if want := map[string]int{"script": 6, "config": 14, "host": 3, "install": 1,
+		"program": 2}; !maps.Equal(tried, want) {
 		t.Errorf("tried %v, want %v", tried, want)
 	}
 }
@@ -89,7 +93,8 @@ func checkLinks(t *testing.T, page, text string) {
 			t.Errorf("%s: a link: %v", page, err)
 		}
 		found := anchor == ""
-		for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(linked), -1) {
+		for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).
+			FindAllStringSubmatch(string(linked), -1) {
 			found = found || strings.ReplaceAll(strings.ToLower(heading[1]), " ", "-") == anchor
 		}
 		if !found {
@@ -102,7 +107,8 @@ func checkLinks(t *testing.T, page, text string) {
 // it; it finds the config above it, if there is one, as a runnel.yaml that is trusted.
 func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 	blocks := regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$").FindAllStringSubmatchIndex(text, -1)
-	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+(\.\d+)? s\b`) // ids, times, durations
+	// Ids, times, durations.
+	changing := regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d+(\.\d+)? s\b`)
 	args := regexp.MustCompile(`(?s)"?command"?\s*[:=]\s*"/usr/local/bin/runnel",?\s*"?args"?\s*[:=]\s*(\[[^\]]*\])`)
 	bin := t.TempDir()
 	if err := os.Symlink(builtProgram(t), filepath.Join(bin, "runnel")); err != nil {
@@ -135,7 +141,8 @@ func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 		switch {
 		case kind == "sh" && hasOutput:
 			out, err := shell(block)
-			got, want := strings.TrimSuffix(changing.ReplaceAllString(out, "*"), "\n"), strings.TrimSuffix(changing.ReplaceAllString(output, "*"), "\n")
+			got, want := strings.TrimSuffix(changing.ReplaceAllString(out, "*"), "\n"),
+				strings.TrimSuffix(changing.ReplaceAllString(output, "*"), "\n")
 			if err != nil || got != want {
 				t.Errorf("%s:\n%s\n%v\n%s\nwant\n%s", page, block, err, got, want)
 			}
@@ -147,7 +154,8 @@ func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 			tried["install"]++
 		case kind == "yaml":
 			config = block
-			if got := runClient(t, "", append([]string{"config", "check"}, writeConfig(t, block)...)...); got.code != exitFine {
+			if got := runClient(t, "", append([]string{"config", "check"},
+				writeConfig(t, block)...)...); got.code != exitFine {
 				t.Errorf("%s:\n%s\n%s", page, block, got.stderr)
 			}
 			tried["config"]++
@@ -171,7 +179,8 @@ func tryBlocks(t *testing.T, page, text string, tried map[string]int) {
 			if out, err := exec.Command("go", "build", "-o", program, source).CombinedOutput(); err != nil {
 				t.Fatalf("%s: %v\n%s", page, err, out)
 			}
-			if got := runClient(t, "", "call", "count", "n=3", "--", program); got.code != exitFine || got.stdout != "0\n1\n2\ndone" {
+			if got := runClient(t, "", "call", "count", "n=3", "--", program); got.code != exitFine ||
+				got.stdout != "0\n1\n2\ndone" {
 				t.Errorf("%s: the tool in Go: %+v", page, got)
 			}
 			tried["program"]++

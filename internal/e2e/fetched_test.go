@@ -21,7 +21,8 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
 	start := func(tool string, arguments map[string]any) string {
 		var created mcp.CreateTaskResult
-		host.must(&created, "tools/call", map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{}})
+		host.must(&created, "tools/call",
+			map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{}})
 		return created.Task.TaskID
 	}
 	word := map[string]any{"text": "x"}
@@ -35,13 +36,15 @@ func TestPruneLeavesWhatNobodyFetched(t *testing.T) {
 	for _, id := range []string{byHost, byHand, never} {
 		in("wait", id).is(t, exitFine, id+" completed\n", "") // to wait is not to fetch
 	}
-	in("prune").is(t, exitFine, "", `^0 forgotten, 3 kept whose results were not fetched yet \(--force forgets them too\)\n$`)
+	in("prune").is(t, exitFine, "",
+		`^0 forgotten, 3 kept whose results were not fetched yet \(--force forgets them too\)\n$`)
 	host.call("tasks/result", map[string]any{"taskId": byHost})
 	in("result", byHand).is(t, exitFine, "x", "")
 	in("prune").is(t, exitFine, `ID [^\n]*\n[^\n]+\n[^\n]+\n`, `^2 forgotten, 1 kept whose results`)
 	in("result", never).is(t, exitFine, "x", "")
 
-	in("rm", runs).is(t, exitFailure, "", "^runnel: task "+runs+" still runs: end it with runnel tasks cancel "+runs+"\n$")
+	in("rm", runs).is(t, exitFailure, "",
+		"^runnel: task "+runs+" still runs: end it with runnel tasks cancel "+runs+"\n$")
 	in("rm", never).is(t, exitFine, "", "")
 	in("get", never).is(t, exitFailure, "", "there is no task")
 	last := start("fail", map[string]any{"message": "no"})
@@ -56,7 +59,8 @@ func TestListOnATerminal(t *testing.T) {
 	state := t.TempDir()
 	host := newWitness(t, programCommand(t, "--selftest", "--state", state))
 	var created mcp.CreateTaskResult
-	host.must(&created, "tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
+	host.must(&created, "tools/call",
+		map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600000}, "task": map[string]any{}})
 	id := created.Task.TaskID
 
 	cmd := programCommand(t, "tasks", "list", "--watch", "--state", state)

@@ -56,7 +56,8 @@ tools:
   steps: {shell: 'for i in 1 2; do sleep 0.3; echo "$i/2 done"; done; sleep 0.3', progress: '(\d+)/(\d+)', runs: builds}
   sets: {shell: 'cat "$RUNNEL_VARIABLES"; echo "{\"from\":\"the worker\"}" > "$RUNNEL_VARIABLES"', runs: builds}
 upstreams:
-  other: {command: [`+program+`, --selftest, --state, memory, --config, /dev/null], prefix: up_, allow: [ask], runs: builds}
+  other: {command: [`+program+
+		`, --selftest, --state, memory, --config, /dev/null], prefix: up_, allow: [ask], runs: builds}
   samples: {command: [sh, `+sampler+`], prefix: up_, runs: builds}
 `)...)...)
 	worker.Env = env
@@ -97,7 +98,8 @@ upstreams:
 	}
 	for deadline := time.Now().Add(watchdog); ; { // until the worker has told of its upstream's tools, too
 		front.sendLine(`{"jsonrpc":"2.0","id":"list","method":"tools/list"}`)
-		if got := until(front, `"id":"list"`); strings.Contains(got, "up_ask") && strings.Contains(got, "up_sample") {
+		if got := until(front, `"id":"list"`); strings.Contains(got, "up_ask") &&
+			strings.Contains(got, "up_sample") {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -130,7 +132,8 @@ upstreams:
 	}
 	call(front, "declined", `"name":"guarded","arguments":{"what":"it"},"task":{}`)
 	asked(front, "elicitation/create", `Run \"it\"?`, `{"action":"decline"}`)
-	if got := until(front, "not run: the user declined"); !strings.Contains(got, "notifications/tasks/status") {
+	if got := until(front, "not run: the user declined"); !strings.Contains(got,
+		"notifications/tasks/status") {
 		t.Error(got)
 	}
 	call(front, "upstream", `"name":"up_ask","arguments":{"message":"Who?"}`)
@@ -139,7 +142,8 @@ upstreams:
 		t.Error(got)
 	}
 	call(front, "sampled", `"name":"up_sample","arguments":{}`)
-	asked(front, "sampling/createMessage", "Say it", `{"role":"assistant","model":"m","content":{"type":"text","text":"said"}}`)
+	asked(front, "sampling/createMessage", "Say it",
+		`{"role":"assistant","model":"m","content":{"type":"text","text":"said"}}`)
 	if got := until(front, `"id":"sampled"`); !strings.Contains(got, "heard said") {
 		t.Error(got)
 	}
@@ -154,8 +158,10 @@ upstreams:
 	if err := json.Unmarshal([]byte(until(front, `"id":"variables"`)), &created); err != nil {
 		t.Fatal(err)
 	}
-	front.sendLine(`{"jsonrpc":"2.0","id":"set","method":"tasks/result","params":{"taskId":"%s"}}`, created.Result.Task.TaskID)
-	if got := until(front, `"id":"set"`); !strings.Contains(got, `{\"to\":\"you\"}`) || !strings.Contains(got, `"runnel/variables":{"from":"the worker","to":"you"}`) {
+	front.sendLine(`{"jsonrpc":"2.0","id":"set","method":"tasks/result","params":{"taskId":"%s"}}`,
+		created.Result.Task.TaskID)
+	if got := until(front, `"id":"set"`); !strings.Contains(got, `{\"to\":\"you\"}`) ||
+		!strings.Contains(got, `"runnel/variables":{"from":"the worker","to":"you"}`) {
 		t.Error(got)
 	}
 	call(front, "progress", `"name":"steps","arguments":{},"_meta":{"progressToken":"p"}`)
@@ -163,14 +169,16 @@ upstreams:
 	for line := ""; !strings.Contains(line, `"id":"progress"`); progress = append(progress, line) {
 		line = until(front, "notifications/progress", `"id":"progress"`)
 	}
-	if got := strings.Join(progress, "\n"); !strings.Contains(got, `"total":`) { // in a scale that goes on from what came before
+	// In a scale that goes on from what came before.
+	if got := strings.Join(progress, "\n"); !strings.Contains(got, `"total":`) {
 		t.Errorf("no progress of the worker's has come:\n%s", got)
 	}
 
 	// The stateless era, over another front: a question is the answer to the call.
 	other := start(config...)
 	stateless := func(id, method, capabilities, members string) {
-		other.sendLine(`{"jsonrpc":"2.0","id":"%s","method":"%s","params":%s}`, id, method, inEra(capabilities, "", members))
+		other.sendLine(`{"jsonrpc":"2.0","id":"%s","method":"%s","params":%s}`, id, method,
+			inEra(capabilities, "", members))
 	}
 	const guarded = `"name":"guarded","arguments":{"what":"that"}`
 	stateless("asks", "tools/call", elicits, guarded)
@@ -180,17 +188,21 @@ upstreams:
 			InputRequests map[string]json.RawMessage
 		}
 	}
-	if line := until(other, `"id":"asks"`); json.Unmarshal([]byte(line), &asks) != nil || len(asks.Result.InputRequests) != 1 || !strings.Contains(line, `Run \"that\"?`) {
+	if line := until(other, `"id":"asks"`); json.Unmarshal([]byte(line), &asks) != nil ||
+		len(asks.Result.InputRequests) != 1 || !strings.Contains(line, `Run \"that\"?`) {
 		t.Fatal(line)
 	}
 	for key := range asks.Result.InputRequests {
-		stateless("answers", "tools/call", elicits, guarded+fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept"}}`, asks.Result.RequestState, key))
+		stateless("answers", "tools/call", elicits,
+			guarded+fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:{"action":"accept"}}`,
+				asks.Result.RequestState, key))
 	}
 	if got := until(other, `"id":"answers"`); !strings.Contains(got, "ran that") {
 		t.Error(got)
 	}
 	stateless("cannot", "tools/call", "", `"name":"guarded","arguments":{}`)
-	if got := until(other, `"id":"cannot"`); !strings.Contains(got, "must be confirmed by the user, and this client cannot ask its user") {
+	if got := until(other, `"id":"cannot"`); !strings.Contains(got,
+		"must be confirmed by the user, and this client cannot ask its user") {
 		t.Error(got)
 	}
 	stateless("careless", "tools/call", "", `"name":"careless","arguments":{}`)
@@ -209,11 +221,14 @@ upstreams:
 		t.Fatal(err)
 	}
 	var line string
-	for deadline := time.Now().Add(watchdog); !strings.Contains(line, `"status":"input_required"`) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(watchdog); !strings.Contains(line, `"status":"input_required"`) &&
+		time.Now().Before(deadline); {
 		stateless("get", "tasks/get", elicits+","+takes, fmt.Sprintf(`"taskId":%q`, id))
-		line = until(other, `"id":"get"`) // the question is stored before the status, which is stored soon after it
+		// The question is stored before the status, which is stored soon after it.
+		line = until(other, `"id":"get"`)
 	}
-	if !strings.Contains(line, `"status":"input_required"`) || !strings.Contains(line, `Run \"the last\"?`) || strings.Contains(line, "runnel/question") {
+	if !strings.Contains(line, `"status":"input_required"`) || !strings.Contains(line, `Run \"the last\"?`) ||
+		strings.Contains(line, "runnel/question") {
 		t.Fatal(line)
 	}
 	if err := json.Unmarshal([]byte(line), &asks); err != nil {

@@ -82,7 +82,8 @@ func lists(t *testing.T, program string, env, config []string) {
 // leaks calls the tools that print secrets, and fails the test if one comes out. Some must have come as ***.
 func (tp *tap) leaks(t *testing.T, program string, env, config []string) {
 	t.Helper()
-	for _, args := range [][]string{{"leak"}, {"json"}, {"summary"}, {"lines"}, {"notes"}, {"leak", "--mode=task"}, {"notes", "--task"}, {"told", "text=x", "kind=no"}} {
+	for _, args := range [][]string{{"leak"}, {"json"}, {"summary"}, {"lines"}, {"notes"},
+		{"leak", "--mode=task"}, {"notes", "--task"}, {"told", "text=x", "kind=no"}} {
 		cmd := exec.Command(program, append(append([]string{"call", "-o", "ndjson"}, args...), config...)...)
 		cmd.Env = env
 		out, _ := cmd.CombinedOutput() // some fail, as they are to
@@ -112,7 +113,9 @@ func TestSecretsOfWorkers(t *testing.T) {
 	program, tp := builtProgram(t), &tap{}
 	url := "nats://" + tp.listen(t, strings.TrimPrefix(startNATS(t), "nats://"))
 	env := append(environ(t), noConfig, "RUNNEL_STATE="+url)
-	worker := exec.Command(program, append([]string{"work", "--slots", "4", "--class", "builds", "--log-level", "debug"}, writeConfig(t, leakTools+secretsSection)...)...)
+	worker := exec.Command(program,
+		append([]string{"work", "--slots", "4", "--class", "builds", "--log-level", "debug"},
+			writeConfig(t, leakTools+secretsSection)...)...)
 	var log syncBuffer
 	worker.Env, worker.Stderr = env, &log
 	if err := worker.Start(); err != nil {
@@ -137,6 +140,7 @@ func TestSecretsOnRedis(t *testing.T) {
 	if err := os.WriteFile(creds, []byte("runnel "+password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	env := append(environ(t), noConfig, "RUNNEL_STATE=redis://"+tp.listen(t, redisServer(t, password)), "RUNNEL_REDIS_CREDS="+creds)
+	env := append(environ(t), noConfig, "RUNNEL_STATE=redis://"+tp.listen(t, redisServer(t, password)),
+		"RUNNEL_REDIS_CREDS="+creds)
 	tp.leaks(t, builtProgram(t), env, writeConfig(t, leakTools+secretsSection))
 }

@@ -67,7 +67,8 @@ tools:
 	front := process(t, command(config...))
 	front.open()
 	classes := writeConfig(t, "fleet: {classes: [builds]}")
-	if out, _ := command(append([]string{"tools"}, classes...)...).CombinedOutput(); !strings.Contains(string(out), "no worker of the config's classes announces any") {
+	if out, _ := command(append([]string{"tools"}, classes...)...).
+		CombinedOutput(); !strings.Contains(string(out), "no worker of the config's classes announces any") {
 		t.Errorf("%s", out)
 	}
 	bare := process(t, command(classes...)) // it has the workers' tools alone
@@ -145,7 +146,8 @@ tools:
 
 	gone := begin("slow")
 	says(gone, "begun")
-	if got := answer(`{"jsonrpc":"2.0","id":4,"method":"tasks/cancel","params":{"taskId":"%s"}}`, gone); !strings.Contains(got, `"status":"cancelled"`) {
+	if got := answer(`{"jsonrpc":"2.0","id":4,"method":"tasks/cancel","params":{"taskId":"%s"}}`,
+		gone); !strings.Contains(got, `"status":"cancelled"`) {
 		t.Errorf("%s", got)
 	}
 	if err := one.Process.Kill(); err != nil {
@@ -155,10 +157,12 @@ tools:
 	two := work()
 	says(first, " died (killed, or it crashed)")
 	says(second, "worker:")
-	if out := people("tasks", "get", first); !strings.Contains(out, "failed") || !strings.Contains(out, "the worker ") {
+	if out := people("tasks", "get", first); !strings.Contains(out, "failed") ||
+		!strings.Contains(out, "the worker ") {
 		t.Errorf("%s", out)
 	}
-	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second), "begun\n[attempt 2 on "); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.HasPrefix(people("tasks", "tail", second),
+		"begun\n[attempt 2 on "); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s", people("tasks", "tail", second))
 		}
@@ -166,7 +170,8 @@ tools:
 
 	last := begin("slow")
 	says(last, "begun")
-	if got := answer(`{"jsonrpc":"2.0","id":5,"method":"tasks/cancel","params":{"taskId":"%s"}}`, second); !strings.Contains(got, `"status":"cancelled"`) {
+	if got := answer(`{"jsonrpc":"2.0","id":5,"method":"tasks/cancel","params":{"taskId":"%s"}}`,
+		second); !strings.Contains(got, `"status":"cancelled"`) {
 		t.Errorf("%s", got)
 	}
 	if err := two.Process.Signal(syscall.SIGTERM); err != nil {

@@ -147,13 +147,15 @@ tools:
 	c.file("ran", `\Aone\ntwo\n\z`)
 	c.write("go-two")
 	_ = c.runs("tasks", "wait", second)
-	for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusServiceUnavailable} {
+	for path, want := range map[string]int{"healthz": http.StatusOK,
+		"readyz": http.StatusServiceUnavailable} {
 		if status, said := probe(t, ones, path); status != want {
 			t.Errorf("%s of a worker that ends: %d %s", path, status, said)
 		}
 	}
 	page := scrape(t, ones)
-	for _, line := range []string{`runnel_tasks_live 1`, `runnel_worker_slots 0`, `runnel_worker_handed_back_total{class="builds",why="leaving"} 1`} {
+	for _, line := range []string{`runnel_tasks_live 1`, `runnel_worker_slots 0`,
+		`runnel_worker_handed_back_total{class="builds",why="leaving"} 1`} {
 		if !strings.Contains(page, line+"\n") || strings.Contains(page, "ended_total") {
 			t.Errorf("no %s, or an end that was another worker's, in:\n%s", line, page)
 		}
@@ -162,13 +164,16 @@ tools:
 	if err := c.ends(one, watchdog); err != nil {
 		t.Error(err)
 	}
-	for _, said := range []string{fmt.Sprintf(`"running":["build %s`, first), "takes no more tasks, and ends when those that run have ended", "this worker has ended"} {
+	for _, said := range []string{fmt.Sprintf(`"running":["build %s`, first),
+		"takes no more tasks, and ends when those that run have ended", "this worker has ended"} {
 		if !strings.Contains(ones.String(), said) {
 			t.Errorf("the worker does not say %q:\n%s", said, ones)
 		}
 	}
 	for id, who := range map[string]string{first: "one", second: "two"} {
-		if out := c.runs("tasks", "wait", id) + c.runs("tasks", "result", id); !strings.Contains(out, "begun on "+who+"\ndone\n") || strings.Contains(out, "attempt") {
+		if out := c.runs("tasks", "wait", id) +
+			c.runs("tasks", "result", id); !strings.Contains(out, "begun on "+who+"\ndone\n") ||
+			strings.Contains(out, "attempt") {
 			t.Errorf("%s: %s", who, out)
 		}
 	}
@@ -186,9 +191,11 @@ tools:
 		`runnel_worker_wait_seconds_count{class="builds"} 2`,
 		`runnel_worker_ended_total{status="completed",tool="build"} 1`,
 		`runnel_tasks_live 1`, `runnel_worker_slots 2`,
-		`runnel_fleet_up{owner="local"} 1`, `runnel_fleet_workers{owner="local",class="builds"} 1`, `runnel_fleet_slots{owner="local",class="builds"} 2`,
+		`runnel_fleet_up{owner="local"} 1`, `runnel_fleet_workers{owner="local",class="builds"} 1`,
+		`runnel_fleet_slots{owner="local",class="builds"} 2`,
 		`runnel_fleet_waiting{owner="local",class="builds"} 0`, `runnel_state_max_bytes{owner="local"} `,
-		`runnel_state_replicas{owner="local"} 1`, `runnel_state_replicas_current{owner="local"} 1`, `runnel_fleet_paused{owner="local",class="builds"} 0`,
+		`runnel_state_replicas{owner="local"} 1`, `runnel_state_replicas_current{owner="local"} 1`,
+		`runnel_fleet_paused{owner="local",class="builds"} 0`,
 	} {
 		if !strings.Contains(page, line) {
 			t.Errorf("no %s in:\n%s", line, page)
@@ -287,7 +294,8 @@ tools:
 	c.file("ran", `\Azero\none\ntwo\n\z`)
 	c.write("go-one")
 	c.write("go-two")
-	if out := c.runs("tasks", "tail", "-f", task); strings.Count(out, "[attempt 2 on ") != 1 || !strings.Contains(out, "\nbegun on two\n") {
+	if out := c.runs("tasks", "tail", "-f", task); strings.Count(out, "[attempt 2 on ") != 1 ||
+		!strings.Contains(out, "\nbegun on two\n") {
 		t.Errorf("%s", out)
 	}
 }
@@ -413,24 +421,29 @@ tools:
 	hears.open()
 	hears.sendLine(`{"jsonrpc":"2.0","id":"plain","method":"tools/call","params":{"name":"slow","arguments":{},"_meta":{"progressToken":"p"}}}`)
 	for came := 0; came < 4; { // nothing more comes from the command
-		if line := string(hears.line()); strings.Contains(line, "begun") || came > 0 && strings.Contains(line, `"progressToken":"p"`) {
+		if line := string(hears.line()); strings.Contains(line, "begun") ||
+			came > 0 && strings.Contains(line, `"progressToken":"p"`) {
 			came++
 		}
 	}
 
 	w := newWitness(t, serve("--metrics", "127.0.0.1:0", "--log-format", "json"))
 	var created mcp.CreateTaskResult
-	w.must(&created, "tools/call", map[string]any{"name": "slow", "arguments": map[string]any{}, "task": map[string]any{}})
+	w.must(&created, "tools/call",
+		map[string]any{"name": "slow", "arguments": map[string]any{}, "task": map[string]any{}})
 	id := map[string]any{"taskId": created.Task.TaskID}
 	c.until(`"running":\["[0-9a-f-]+","[0-9a-f-]+"\]`, "fleet", "-o", "json")
-	if a := w.call("runnel/tasks/variables", map[string]any{"taskId": created.Task.TaskID, "set": map[string]any{"to": "you"}}); string(a.Result) != `{"variables":{"to":"you"}}` {
+	if a := w.call("runnel/tasks/variables",
+		map[string]any{"taskId": created.Task.TaskID,
+			"set": map[string]any{"to": "you"}}); string(a.Result) != `{"variables":{"to":"you"}}` {
 		t.Errorf("%s %+v", a.Result, a.Error)
 	}
 	waits := map[string]any{"name": "waits", "arguments": map[string]any{}, "task": map[string]any{}}
 	w.must(&mcp.CreateTaskResult{}, "tools/call", waits)
 	c.until(`1 waiting for a worker of class nobody`, "fleet")
 	page := scrape(t, &w.log)
-	for _, line := range []string{`runnel_fleet_slots{owner="local",class="builds"} 2`, `runnel_fleet_running{owner="local",class="builds"} 2`, `runnel_tasks_live 2`} {
+	for _, line := range []string{`runnel_fleet_slots{owner="local",class="builds"} 2`,
+		`runnel_fleet_running{owner="local",class="builds"} 2`, `runnel_tasks_live 2`} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("no %s in:\n%s", line, page)
 		}
@@ -445,7 +458,8 @@ tools:
 		}
 	}
 	c.write("go")
-	if a := w.call("tasks/result", id); !strings.Contains(string(a.Result), `"runnel/variables":{"from":"the worker","to":"you"}`) {
+	if a := w.call("tasks/result", id); !strings.Contains(string(a.Result),
+		`"runnel/variables":{"from":"the worker","to":"you"}`) {
 		t.Errorf("%s %+v", a.Result, a.Error)
 	}
 	w.end()
@@ -523,13 +537,15 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 	cmd.Env = dead.env
 	front := process(t, cmd)
 	for _, log := range []*syncBuffer{says, front.stderr} {
-		for deadline := time.Now().Add(watchdog); !strings.Contains(log.String(), "until the state answers: start its server"); {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(log.String(),
+			"until the state answers: start its server"); {
 			if time.Now().After(deadline) {
 				t.Fatal(log)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		for path, want := range map[string]int{"healthz": http.StatusOK, "readyz": http.StatusServiceUnavailable} {
+		for path, want := range map[string]int{"healthz": http.StatusOK,
+			"readyz": http.StatusServiceUnavailable} {
 			if status, said := probe(t, log, path); status != want {
 				t.Errorf("%s: %d %s", path, status, said)
 			}
@@ -541,7 +557,8 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 		if err := call.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(watchdog); !strings.Contains(says.String(), "no worker of class builds is there"); {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(says.String(),
+			"no worker of class builds is there"); {
 			if time.Now().After(deadline) {
 				t.Errorf("%s", says)
 				break
@@ -551,7 +568,8 @@ func TestFleetSaysWhatIsMissing(t *testing.T) {
 		_ = call.Process.Kill()
 		_ = call.Wait()
 	}
-	if out := c.runs("fleet", "--state", "memory"); !strings.Contains(out, "name it with --state nats://HOST:4222") {
+	if out := c.runs("fleet", "--state", "memory"); !strings.Contains(out,
+		"name it with --state nats://HOST:4222") {
 		t.Errorf("%s", out)
 	}
 }
@@ -567,11 +585,13 @@ tools:
 	c.until(`(?m)^blue `, "fleet", "--owner", "bob")
 	for range 2 {
 		for _, order := range [][]string{{"drain", "blue"}, {"pause", "builds"}} {
-			if out := c.runs("fleet", order[0], order[1], "--owner", "bob"); !strings.Contains(out, "does not obey bob, but the first of its --owners") {
+			if out := c.runs("fleet", order[0], order[1], "--owner", "bob"); !strings.Contains(out,
+				"does not obey bob, but the first of its --owners") {
 				t.Errorf("%v: %s", order, out)
 			}
 		}
-		if out := c.runs("fleet", "--owner", "bob"); strings.Contains(out, "paused") || strings.Contains(out, "stopping") {
+		if out := c.runs("fleet", "--owner", "bob"); strings.Contains(out, "paused") ||
+			strings.Contains(out, "stopping") {
 			t.Errorf("%s", out)
 		}
 		if out := c.runs("fleet", "pause", "builds"); out != "" {
@@ -579,7 +599,8 @@ tools:
 		}
 		c.until(`class builds is paused`, "fleet", "--owner", "bob")
 		_ = c.runs("fleet", "resume", "builds")
-		for deadline := time.Now().Add(watchdog); strings.Contains(c.runs("fleet", "--owner", "bob"), "paused"); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); strings.Contains(c.runs("fleet", "--owner", "bob"),
+			"paused"); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("still paused")
 			}
@@ -607,10 +628,12 @@ tools:
 		t.Errorf("%s", out)
 	}
 	c.until(`(?m)^blue .* stopping `, "fleet")
-	_, log := c.work("two", "--name", "blue", "--slots", "2", "--metrics", "127.0.0.1:0", "--log-format", "json")
+	_, log := c.work("two", "--name", "blue", "--slots", "2", "--metrics", "127.0.0.1:0",
+		"--log-format", "json")
 	gauge := func(line string) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); !strings.Contains(scrape(t, log), line+"\n"); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(scrape(t, log),
+			line+"\n"); time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("no %s in:\n%s", line, scrape(t, log))
 			}
@@ -626,7 +649,8 @@ tools:
 	reads := func(what string, times int, logs ...*syncBuffer) {
 		t.Helper()
 		for _, log := range logs { // of all workers: one that has not read it takes the task
-			for deadline := time.Now().Add(watchdog); strings.Count(log.String(), what) < times; time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(watchdog); strings.Count(log.String(),
+				what) < times; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal(log)
 				}

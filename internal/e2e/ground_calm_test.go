@@ -42,7 +42,8 @@ func (g *ground) calm() {
 			g.lives(s)
 			if len(s.c.open) > 0 {
 				g.cancelAll(s) // those started meanwhile
-				return fmt.Sprintf("slot %d: %s of %v ago", s.number, s.c.open[0].what, time.Since(s.c.open[0].since))
+				return fmt.Sprintf("slot %d: %s of %v ago", s.number, s.c.open[0].what,
+					time.Since(s.c.open[0].since))
 			}
 		}
 		return ""
@@ -74,7 +75,8 @@ func (g *ground) calm() {
 	g.checkResources()
 	g.expireAll()
 	if g.round%5 == 0 || g.t.Failed() {
-		say("round %d after %v: %d tasks, %v", g.round, time.Since(g.began).Round(time.Second), len(g.tasks), g.counts)
+		say("round %d after %v: %d tasks, %v", g.round, time.Since(g.began).Round(time.Second),
+			len(g.tasks), g.counts)
 	}
 	g.tasks = nil
 	clear(g.cancelled)
@@ -115,7 +117,8 @@ func (g *ground) supervisors() string {
 	}
 	time.Sleep(time.Second)
 	after, _ := os.ReadFile(file)
-	return fmt.Sprintf("%s%s\n%s", said, before[max(0, len(before)-2000):], after[min(len(before), len(after)):])
+	return fmt.Sprintf("%s%s\n%s", said, before[max(0, len(before)-2000):],
+		after[min(len(before), len(after)):])
 }
 
 // list is all tasks that a runnel lists.
@@ -214,7 +217,8 @@ func (g *ground) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 	// Partials of a cancelled task stop at once, and who does not read is not waited for when a task is cut
 	// off.
 	cut := k.status == mcp.TaskCancelled || k.status == mcp.TaskFailed && k.unread
-	if carried, whole := k.client.carried(k.id); whole && !strings.HasPrefix(carried, output) && (!cut || !strings.HasPrefix(output, carried)) {
+	if carried, whole := k.client.carried(k.id); whole && !strings.HasPrefix(carried, output) &&
+		(!cut || !strings.HasPrefix(output, carried)) {
 		g.t.Errorf("%v: its end, %q, was told after partials of %d bytes, its log has %d:\n%.300q\n%.300q\nstderr:\n%s",
 			k, task.StatusMessage, len(carried), len(output), carried, output, &k.client.log)
 	}
@@ -289,7 +293,8 @@ func (g *ground) checkProcesses(all []*slot) {
 			}
 			number, _, _ := strings.Cut(rest, "\x00")
 			mark := "GROUND_SLOT=" + number
-			command := strings.Contains(line, "sleep 601") || strings.Contains(line, "printf") || strings.Contains(line, "echo on")
+			command := strings.Contains(line, "sleep 601") || strings.Contains(line, "printf") ||
+				strings.Contains(line, "echo on")
 			if command || !live[mark] {
 				return fmt.Sprintf("%d of %s: %s", pid, mark, line)
 			}
@@ -309,7 +314,8 @@ func (g *ground) checkResources() {
 		return u.goroutines > g.first.goroutines+groundGoroutines || u.files > g.first.files+groundFiles ||
 			u.heap > g.first.heap+groundHeap || u.resident > groundResident
 	}
-	for deadline := time.Now().Add(groundPatience); grown(u) && time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(groundPatience); grown(u) &&
+		time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		u = resourcesOf(g.t, g.metrics)
 	}
 	if grown(u) {
@@ -346,7 +352,9 @@ func (g *ground) end() {
 		s.c.end()
 		s.c.checkLog()
 	}
-	if log, err := os.ReadFile(filepath.Join(g.state(), "supervisor.log")); err == nil && bytes.Contains(log, []byte("DATA RACE")) { // one that has no thread left from its start on may well end
+	// One that has no thread left from its start on may well end.
+	if log, err := os.ReadFile(filepath.Join(g.state(), "supervisor.log")); err == nil &&
+		bytes.Contains(log, []byte("DATA RACE")) {
 		g.t.Errorf("supervisors:\n%s", log)
 	}
 	checkIntegrity(g.t, g.state())

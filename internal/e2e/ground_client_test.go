@@ -48,7 +48,8 @@ type groundTask struct {
 func (k *groundTask) known() bool { return k.id != "" }
 
 func (k *groundTask) String() string {
-	return fmt.Sprintf("task %s of %s (%s, slot %d, troubled %t, cancelled %t)", k.id, k.owner, k.tool, k.slot.number, k.troubled, k.cancelled)
+	return fmt.Sprintf("task %s of %s (%s, slot %d, troubled %t, cancelled %t)", k.id, k.owner, k.tool,
+		k.slot.number, k.troubled, k.cancelled)
 }
 
 // readable reports whether the ttl is not over, and has not been for any position that the clock had.
@@ -83,7 +84,8 @@ type openRequest struct {
 }
 
 func (g *ground) newClient(s *slot, cmd *exec.Cmd) *groundClient {
-	c := &groundClient{g: g, slot: s, audit: newAudit(g.t), gate: make(chan struct{}), text: map[string]*strings.Builder{}}
+	c := &groundClient{g: g, slot: s, audit: newAudit(g.t), gate: make(chan struct{}),
+		text: map[string]*strings.Builder{}}
 	close(c.gate)
 	c.witness = startWitness(&witness{t: g.t, watch: c, patience: groundPatience, asked: true}, cmd)
 	c.in = newSender(c.in)
@@ -165,7 +167,8 @@ func (c *groundClient) answerQuestion(line []byte) {
 	if json.Unmarshal(line, &question) != nil || question.Method != "elicitation/create" {
 		return
 	}
-	answers := []string{`"result":{"action":"accept","content":{"answer":"yes"}}`, `"result":{"action":"decline"}`, `"result":{"action":"accept","content":{"answer":1}}`, ""}
+	answers := []string{`"result":{"action":"accept","content":{"answer":"yes"}}`,
+		`"result":{"action":"decline"}`, `"result":{"action":"accept","content":{"answer":1}}`, ""}
 	if answer := answers[question.ID%len(answers)]; answer != "" {
 		c.audit.crosses(strconv.Itoa(question.ID))
 		c.raw(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,%s}`, question.ID, answer))
@@ -291,10 +294,12 @@ func (k *groundTask) saw(c *groundClient, task mcp.Task, by string) {
 		k.status = task.Status
 		k.message = task.StatusMessage
 		k.told = fmt.Sprintf("%s in slot %d", by, c.slot.number)
-	case k.troubled && unstored(k.status, k.message) && (!task.Status.Terminal() || recovered(task.StatusMessage)):
+	case k.troubled && unstored(k.status, k.message) &&
+		(!task.Status.Terminal() || recovered(task.StatusMessage)):
 	case k.troubled && recovered(k.message) && unstored(task.Status, task.StatusMessage):
 	default:
-		c.t.Errorf("%v: %s %q by %s in slot %d, had ended %s %q by %s", k, task.Status, task.StatusMessage, by, c.slot.number, k.status, k.message, k.told)
+		c.t.Errorf("%v: %s %q by %s in slot %d, had ended %s %q by %s", k, task.Status, task.StatusMessage,
+			by, c.slot.number, k.status, k.message, k.told)
 	}
 }
 
@@ -328,7 +333,8 @@ func (c *groundClient) result(k *groundTask) {
 		}
 		if a.Error != nil {
 			c.lost(k, "tasks/result", a)
-			if k.result == "" { // a runnel that has no files left cannot read its state: the next one may have the result
+			// a runnel that has no files left cannot read its state: the next one may have the result.
+			if k.result == "" {
 				k.result, k.refused = a.Error.Message, true
 			}
 			return
@@ -350,8 +356,10 @@ func (c *groundClient) result(k *groundTask) {
 // lost holds that a task that a client was told of is not unknown before its ttl is over. An upstream that
 // was killed has forgotten its own task: that is how ours has ended, and the error names the upstream first.
 func (c *groundClient) lost(k *groundTask, method string, a answer) {
-	if strings.Contains(a.Error.Message, "unknown or has expired") && !strings.HasPrefix(a.Error.Message, "upstream ") && k.readable(c.g) {
-		c.t.Errorf("%v: %s in slot %d: %s; created %v, ttl %d ms, the clock %v", k, method, c.slot.number, a.Error.Message, k.created, k.ttl, c.g.now())
+	if strings.Contains(a.Error.Message, "unknown or has expired") &&
+		!strings.HasPrefix(a.Error.Message, "upstream ") && k.readable(c.g) {
+		c.t.Errorf("%v: %s in slot %d: %s; created %v, ttl %d ms, the clock %v", k, method, c.slot.number,
+			a.Error.Message, k.created, k.ttl, c.g.now())
 	}
 }
 

@@ -92,13 +92,15 @@ func liarMain() {
 				}
 				text("progress")
 			case 9:
-				say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%q}}`, strings.Repeat("\x1b]0;x\a", 1000))
+				say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":%q}}`,
+					strings.Repeat("\x1b]0;x\a", 1000))
 				text("\x1b[2J\x07{\"jsonrpc\":\"2.0\"}\n")
 			case 10: // asks what cannot be asked
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"who?","requestedSchema":{"type":"object","properties":{"a":{"type":"string"}}}}}`)
 				text("asked")
 			case 11:
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, m.ID, strings.Repeat("y", 3<<20))
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"%s"}]}}`, m.ID,
+					strings.Repeat("y", 3<<20))
 			case 12:
 				os.Exit(3)
 			default:

@@ -58,7 +58,8 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 	count := rng.IntN(1 << rng.IntN(9))
 	every := 1 + rng.IntN(20)
 	ms := rng.IntN(1500)
-	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: len(g.faults) > 0, ttl: []int64{2_000, 3600_000, 3600_000, 24 * 3600_000}[rng.IntN(4)]}
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: len(g.faults) > 0,
+		ttl: []int64{2_000, 3600_000, 3600_000, 24 * 3600_000}[rng.IntN(4)]}
 	var arguments map[string]any
 	switch which := rng.IntN(15); which {
 	case 0, 1, 2:
@@ -84,7 +85,8 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 		k.tool = "fail"
 		k.chunks = count % 40
 		k.fails = true
-		arguments = map[string]any{"afterChunks": k.chunks, "message": "no luck", "intervalMs": rng.IntN(20), "protocol": rng.IntN(2) == 0}
+		arguments = map[string]any{"afterChunks": k.chunks, "message": "no luck", "intervalMs": rng.IntN(20),
+			"protocol": rng.IntN(2) == 0}
 		k.chunks = -1 // chunks of another size
 	case 9:
 		k.tool = []string{"family", "stubborn"}[rng.IntN(2)]
@@ -123,10 +125,12 @@ func (g *ground) opCall(s *slot, rng *rand.Rand, n int) {
 	case way == 7: // a plain one
 		s.c.call(k, "tools/call", params)
 	case way == 8:
-		params["task"] = map[string]any{"ttl": k.ttl, "responseModes": []string{"immediate", "streaming", "task"}[:1+rng.IntN(3)]}
+		params["task"] = map[string]any{"ttl": k.ttl,
+			"responseModes": []string{"immediate", "streaming", "task"}[:1+rng.IntN(3)]}
 		s.c.askOther("tools/call", params)
 	default: // stateless
-		s.c.call(k, "tools/call", json.RawMessage(inEra(takes, "", fmt.Sprintf(`"name":%q,"arguments":%s`, k.tool, rawJSON(arguments)))))
+		s.c.call(k, "tools/call", json.RawMessage(inEra(takes, "",
+			fmt.Sprintf(`"name":%q,"arguments":%s`, k.tool, rawJSON(arguments)))))
 	}
 }
 
@@ -162,9 +166,11 @@ func (g *ground) opAsk(s *slot, rng *rand.Rand, _ int) {
 	case 7:
 		s.c.askOther("resources/read", map[string]any{"uri": "runnel://tasks/" + k.id + "/log"})
 	case 8:
-		s.c.askOther("tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": k.id, "wait_ms": 100}})
+		s.c.askOther("tools/call", map[string]any{"name": "get_task_result",
+			"arguments": map[string]any{"task_id": k.id, "wait_ms": 100}})
 	case 9:
-		s.c.askOther("tools/call", map[string]any{"name": "list_tasks", "arguments": map[string]any{"all": true}})
+		s.c.askOther("tools/call", map[string]any{"name": "list_tasks",
+			"arguments": map[string]any{"all": true}})
 	case 10:
 		s.c.askOther("resources/subscribe", map[string]any{"uri": "runnel://tasks/" + k.id + "/log"})
 	default:
@@ -174,7 +180,8 @@ func (g *ground) opAsk(s *slot, rng *rand.Rand, _ int) {
 
 // opForeign asks for another owner's task: it does not exist.
 func (g *ground) opForeign(s *slot, rng *rand.Rand, _ int) {
-	k, method := g.some(s.owner, false, rng.Uint64()), []string{"tasks/get", "tasks/result", "tasks/cancel"}[rng.IntN(3)]
+	k, method := g.some(s.owner, false, rng.Uint64()),
+		[]string{"tasks/get", "tasks/result", "tasks/cancel"}[rng.IntN(3)]
 	if k != nil {
 		s.c.foreign(k, method)
 	}
@@ -251,7 +258,8 @@ func (g *ground) opEnd(s *slot, rng *rand.Rand, _ int) {
 
 // opKillChild kills a guard, a supervisor, a command or an upstream.
 func (g *ground) opKillChild(_ *slot, rng *rand.Rand, _ int) {
-	pick, kind := rng.Uint64(), []string{"runnel-guard", "runnel-supervisor", "sleep 601", "sh -c", filepath.Join(g.dir, groundDriver)}[rng.IntN(5)]
+	pick, kind := rng.Uint64(), []string{"runnel-guard", "runnel-supervisor", "sleep 601", "sh -c",
+		filepath.Join(g.dir, groundDriver)}[rng.IntN(5)]
 	var some []int
 	for _, pid := range processes(childMark) {
 		if line := cmdline(pid); strings.Contains(line, kind) && pid != os.Getpid() {
@@ -287,8 +295,10 @@ func (g *ground) opSleep(s *slot, rng *rand.Rand, _ int) {
 		return
 	}
 	for range 3 {
-		k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "chatter", chunks: -1, endless: true, ttl: 3600_000}
-		s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{}, "task": map[string]any{"ttl": k.ttl}})
+		k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "chatter",
+			chunks: -1, endless: true, ttl: 3600_000}
+		s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{},
+			"task": map[string]any{"ttl": k.ttl}})
 	}
 	g.within("the handles of chatters", func() string {
 		s.c.take()
@@ -329,8 +339,11 @@ func (g *ground) opReload(s *slot, rng *rand.Rand, n int) {
 func (g *ground) opDisk(s *slot, rng *rand.Rand, n int) {
 	file := g.fill(uint64(rng.IntN(1 << rng.IntN(20))))
 	g.wrong(n, rng, func() { _ = os.Remove(file) })
-	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "stream", chunks: rng.IntN(groundFlood << 8), ttl: 3600_000}
-	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{"count": k.chunks, "bytes": knownBytes}, "task": map[string]any{"ttl": k.ttl}})
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), troubled: true, tool: "stream",
+		chunks: rng.IntN(groundFlood << 8), ttl: 3600_000}
+	s.c.call(k, "tools/call", map[string]any{"name": k.tool,
+		"arguments": map[string]any{"count": k.chunks, "bytes": knownBytes},
+		"task":      map[string]any{"ttl": k.ttl}})
 }
 
 func (g *ground) opNoFiles(s *slot, rng *rand.Rand, n int) {

@@ -72,8 +72,10 @@ type fault struct {
 }
 
 func playHostile(t *testing.T, dir string, seed uint64, lasts time.Duration) {
-	g := &ground{t: t, dir: dir, seed: seed, began: time.Now(), clock: mapClock(t, filepath.Join(dir, groundClock)),
-		config: filepath.Join(dir, "tmp", "runnel.yaml"), metrics: freeAddress(t), counts: map[string]int{}, cancelled: map[string]bool{}}
+	g := &ground{t: t, dir: dir, seed: seed, began: time.Now(),
+		clock:  mapClock(t, filepath.Join(dir, groundClock)),
+		config: filepath.Join(dir, "tmp", "runnel.yaml"), metrics: freeAddress(t), counts: map[string]int{},
+		cancelled: map[string]bool{}}
 	say("%s=%d, for %v, as user %d, disk %s", hostileSeedVariable, seed, lasts, os.Getuid(), g.disk())
 	g.writeConfig(0)
 	for i, owner := range []string{"alice", "alice", "bob", "bob"} {
@@ -125,7 +127,9 @@ func (g *ground) state() string { return filepath.Join(g.disk(), "state") }
 
 // groundLines writes what the self-test tool stream writes. It says nothing else, also when it cannot start
 // sleep.
-var groundLines = `exec 2>/dev/null; set -e; i=0; while [ $i -lt $count ]; do printf "chunk %06d ` + strings.Repeat("x", knownBytes-14) + `\n" $i; i=$((i+1)); if [ $((i % every)) = 0 ]; then sleep 0.05; fi; done`
+var groundLines = `exec 2>/dev/null; set -e; i=0; while [ $i -lt $count ]; do printf "chunk %06d ` +
+	strings.Repeat("x", knownBytes-14) +
+	`\n" $i; i=$((i+1)); if [ $((i % every)) = 0 ]; then sleep 0.05; fi; done`
 
 const groundConfig = `
 tasks: {immediateWait: 20ms, syncWait: %[2]s, maxLive: 10000, maxTtl: 200h}
@@ -145,7 +149,8 @@ upstreams:
 `
 
 func (g *ground) writeConfig(n uint64) {
-	text := fmt.Sprintf(groundConfig, groundLines, []string{"0s", "300ms", "50s"}[n%3], []string{"0s", "5ms", "50ms"}[n/3%3], n%5, n,
+	text := fmt.Sprintf(groundConfig, groundLines, []string{"0s", "300ms", "50s"}[n%3],
+		[]string{"0s", "5ms", "50ms"}[n/3%3], n%5, n,
 		filepath.Join(g.dir, groundDriver), asLiar, g.seed, filepath.Join(g.dir, groundProgram), groundIdle)
 	g.replaceConfig(text)
 }
@@ -163,7 +168,8 @@ func (g *ground) replaceConfig(text string) {
 func (s *slot) mark() string { return fmt.Sprintf("GROUND_SLOT=%d.%d.", s.number, s.restarts) }
 
 func (g *ground) start(s *slot) {
-	args := []string{"--config", g.config, "--selftest", "--state", g.state(), "--owner", s.owner, "--fallback-tools", "always",
+	args := []string{"--config", g.config, "--selftest", "--state", g.state(), "--owner", s.owner,
+		"--fallback-tools", "always",
 		"--max-in-flight", "1000", "--log-level", "warn"}
 	if s.number == 0 {
 		args = append(args, "--metrics", g.metrics)
@@ -175,7 +181,8 @@ func (g *ground) start(s *slot) {
 	s.stopped = false
 	// Its first command makes it keep some threads: a Go program that has none left ends when it can have no
 	// more.
-	s.c.patientCall("tools/call", map[string]any{"name": "lines", "arguments": map[string]any{"count": 0, "every": 1}})
+	s.c.patientCall("tools/call", map[string]any{"name": "lines",
+		"arguments": map[string]any{"count": 0, "every": 1}})
 }
 
 // step does one thing. What it does is drawn from the seed and the step's number alone: what came of the

@@ -69,19 +69,22 @@ func TestHostileGround(t *testing.T) {
 	buildWithClock(t, dir)
 	copyFile(t, executable, filepath.Join(dir, groundDriver))
 
-	const mount = `mount -t tmpfs -o size=` + groundDiskSize + `,mode=0777 none "$0/` + groundDisk + `" && exec "$@"`
+	const mount = `mount -t tmpfs -o size=` + groundDiskSize + `,mode=0777 none "$0/` + groundDisk +
+		`" && exec "$@"`
 	ways := [][]string{{"unshare", "-Urm", "sh", "-c", mount, dir}, {"env"}}
 	if os.Geteuid() == 0 {
 		const user = 61000 // some number that nobody has
 		if out, err := exec.Command("chown", "-R", strconv.Itoa(user), dir).CombinedOutput(); err != nil {
 			t.Logf("%v %s", err, out)
 		}
-		ways = append([][]string{{"unshare", "-m", "sh", "-c", mount, dir, "setpriv", fmt.Sprint("--reuid=", user), fmt.Sprint("--regid=", user), "--clear-groups"}}, ways...)
+		ways = append([][]string{{"unshare", "-m", "sh", "-c", mount, dir, "setpriv",
+			fmt.Sprint("--reuid=", user), fmt.Sprint("--regid=", user), "--clear-groups"}}, ways...)
 	}
 	for _, way := range ways {
 		in := func(args ...string) *exec.Cmd {
 			cmd := exec.Command(way[0], append(way[1:len(way):len(way)], args...)...)
-			cmd.Env = append(os.Environ(), hostileGroundVariable+"="+dir, fmt.Sprint(hostileSeedVariable, "=", seed), "TMPDIR="+filepath.Join(dir, "tmp"))
+			cmd.Env = append(os.Environ(), hostileGroundVariable+"="+dir,
+				fmt.Sprint(hostileSeedVariable, "=", seed), "TMPDIR="+filepath.Join(dir, "tmp"))
 			return cmd
 		}
 		driver := filepath.Join(dir, groundDriver)
@@ -92,7 +95,8 @@ func TestHostileGround(t *testing.T) {
 		cmd := in(driver, "-test.v", "-test.timeout=0", "-test.run=^"+t.Name()+"$")
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 		if err := cmd.Run(); err != nil {
-			t.Errorf("%v\n%s=%d %s=%s make hostile", err, hostileSeedVariable, seed, hostileTimeVariable, length)
+			t.Errorf("%v\n%s=%d %s=%s make hostile", err, hostileSeedVariable, seed,
+				hostileTimeVariable, length)
 		}
 		return
 	}
@@ -102,7 +106,8 @@ func TestHostileGround(t *testing.T) {
 // TestProgramIsBuilt holds, on a ground, that its user can start the program and read the schemas.
 func TestProgramIsBuilt(t *testing.T) {
 	if dir := os.Getenv(hostileGroundVariable); dir != "" {
-		if out, err := exec.Command(filepath.Join(dir, groundProgram), "version").CombinedOutput(); err != nil {
+		if out, err := exec.Command(filepath.Join(dir, groundProgram), "version").
+			CombinedOutput(); err != nil {
 			t.Errorf("%v %s", err, out)
 		}
 	}
@@ -179,7 +184,9 @@ func buildWithClock(t *testing.T, dir string) {
 		}
 		overlay.Replace[name] = file
 	}
-	list, err := exec.Command("go", "list", "-deps", "-f", `{{if .Module}}{{if .Module.Main}}{{.Name}}{{range .GoFiles}} {{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`, ".").Output()
+	list, err := exec.Command("go", "list", "-deps", "-f",
+		`{{if .Module}}{{if .Module.Main}}{{.Name}}{{range .GoFiles}} {{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`,
+		".").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +207,8 @@ func buildWithClock(t *testing.T, dir string) {
 			}
 		}
 		if asks {
-			put(filepath.Join(filepath.Dir(files[1]), "moved_clock.go"), strings.NewReplacer("PACKAGE", files[0], "CLOCK", clock).Replace(clockSource))
+			put(filepath.Join(filepath.Dir(files[1]), "moved_clock.go"),
+				strings.NewReplacer("PACKAGE", files[0], "CLOCK", clock).Replace(clockSource))
 		}
 	}
 	encoded, err := json.Marshal(overlay)
@@ -211,7 +219,8 @@ func buildWithClock(t *testing.T, dir string) {
 	if err := os.WriteFile(file, encoded, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", "build", "-race", "-overlay", file, "-o", filepath.Join(dir, groundProgram), ".")
+	build := exec.Command("go", "build", "-race", "-overlay", file, "-o",
+		filepath.Join(dir, groundProgram), ".")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -21,7 +21,8 @@ func TestHistoryOfAHost(t *testing.T) {
   bad: {shell: "echo oh; exit 3"}
   long: {shell: "echo first; sleep 600"}`), flags...)
 	list := func() (lines []string) {
-		for line := range strings.Lines(runClient(t, "", append([]string{"tasks", "list", "-o", "ndjson"}, flags...)...).stdout) {
+		for line := range strings.Lines(runClient(t, "",
+			append([]string{"tasks", "list", "-o", "ndjson"}, flags...)...).stdout) {
 			var task struct{ Tool, Status, StatusMessage string }
 			if err := json.Unmarshal([]byte(line), &task); err != nil {
 				t.Fatalf("%v: %s", err, line)
@@ -32,7 +33,8 @@ func TestHistoryOfAHost(t *testing.T) {
 	}
 	await := func(want ...string) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); !slices.Equal(list(), want); <-time.After(50 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); !slices.Equal(list(),
+			want); <-time.After(50 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("listed are %q, want %q", list(), want)
 			}
@@ -40,9 +42,13 @@ func TestHistoryOfAHost(t *testing.T) {
 	}
 	w := newWitness(t, programCommand(t, serve...))
 	for range 2 {
-		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "hi", "arguments": map[string]any{"n": "one"}})
-		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "bad", "arguments": map[string]any{}})
-		w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "list_tasks", "arguments": map[string]any{}}) // of runnel's own
+		w.must(&mcp.CallToolResult{}, "tools/call",
+			map[string]any{"name": "hi", "arguments": map[string]any{"n": "one"}})
+		w.must(&mcp.CallToolResult{}, "tools/call",
+			map[string]any{"name": "bad", "arguments": map[string]any{}})
+		// Of runnel's own.
+		w.must(&mcp.CallToolResult{}, "tools/call",
+			map[string]any{"name": "list_tasks", "arguments": map[string]any{}})
 	}
 	const fine, failed = "hi completed", "bad failed exit code 3\noh"
 	await(fine, failed, fine, failed)
@@ -54,9 +60,11 @@ func TestHistoryOfAHost(t *testing.T) {
 		t.Errorf("the client finds %+v", found.Tasks)
 	}
 	w.kill()
-	await(fine, failed, fine, failed, "long failed the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept")
+	await(fine, failed, fine, failed,
+		"long failed the runnel that ran this task is gone (killed, or it crashed); the output up to then is kept")
 	again := newWitness(t, programCommand(t, serve...))
-	again.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "hi", "arguments": map[string]any{"n": "two"}})
+	again.must(&mcp.CallToolResult{}, "tools/call",
+		map[string]any{"name": "hi", "arguments": map[string]any{"n": "two"}})
 	again.end()
 	if got := list(); len(got) != 6 || got[5] != fine {
 		t.Errorf("after the end of a session: %q", got)
@@ -69,7 +77,8 @@ func TestKillLosesTheNewestHistoryOnly(t *testing.T) {
 	t.Parallel()
 	flags := []string{"--selftest", "--state", t.TempDir(), "--set", "history.calls=1000"}
 	listed := func() (ids []string) {
-		return strings.Fields(runClient(t, "", append([]string{"tasks", "list", "-q"}, flags[1:]...)...).stdout)
+		return strings.Fields(runClient(t, "", append([]string{"tasks", "list", "-q"}, flags[1:]...)...).
+			stdout)
 	}
 	const calls = 50
 	var before []string
@@ -78,7 +87,8 @@ func TestKillLosesTheNewestHistoryOnly(t *testing.T) {
 		say := func(n int) {
 			var result mcp.CallToolResult
 			text := fmt.Sprintf("call %d", n)
-			host.must(&result, "tools/call", map[string]any{"name": "echo", "arguments": map[string]any{"text": text}})
+			host.must(&result, "tools/call",
+				map[string]any{"name": "echo", "arguments": map[string]any{"text": text}})
 			if said, _ := mcp.TextOf(result.Content[0]); said != text {
 				t.Errorf("the answer of %s is %q", text, said)
 			}
@@ -108,7 +118,8 @@ func TestKillLosesTheNewestHistoryOnly(t *testing.T) {
 		}
 		before = after
 	}
-	if working := runClient(t, "", append([]string{"tasks", "list", "--running", "-q"}, flags[1:]...)...).stdout; working != "" {
+	if working := runClient(t, "", append([]string{"tasks", "list", "--running", "-q"}, flags[1:]...)...).
+		stdout; working != "" {
 		t.Errorf("these seem to run: %s", working)
 	}
 }
@@ -117,11 +128,14 @@ func TestKillLosesTheNewestHistoryOnly(t *testing.T) {
 func TestHistoryKnowsTheHost(t *testing.T) {
 	t.Parallel()
 	state := []string{"--state", stateDir(t)}
-	w := newWitness(t, programCommand(t, append(writeConfig(t, `tools: {hi: {command: [echo, hi]}, bad: {shell: "exit 3"}}`), state...)...))
+	w := newWitness(t, programCommand(t,
+		append(writeConfig(t, `tools: {hi: {command: [echo, hi]}, bad: {shell: "exit 3"}}`), state...)...))
 	for range 2 {
-		for _, client := range []string{"claude-code", "gemini-cli-mcp-client", strings.Repeat("a\x1b[31m", 1000)} {
+		for _, client := range []string{"claude-code", "gemini-cli-mcp-client",
+			strings.Repeat("a\x1b[31m", 1000)} {
 			for _, tool := range []string{"hi", "bad"} {
-				w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": takesTasks(client)})
+				w.must(&mcp.CallToolResult{}, "tools/call",
+					map[string]any{"name": tool, "arguments": map[string]any{}, "_meta": takesTasks(client)})
 			}
 		}
 	}
@@ -147,10 +161,12 @@ func TestHistoryKnowsTheHost(t *testing.T) {
 		}
 	}
 	table := list()
-	if strings.Contains(table, "\x1b[31m") || strings.Count(table, " gemini-cli-mcp-client ") != 4 || !strings.Contains(table, " HOST ") {
+	if strings.Contains(table, "\x1b[31m") || strings.Count(table, " gemini-cli-mcp-client ") != 4 ||
+		!strings.Contains(table, " HOST ") {
 		t.Errorf("the table:\n%s", table)
 	}
-	if got := strings.Count(list("-o", "ndjson", "--host", "gemini"), `"host":"gemini-cli-mcp-client"`); got != 4 {
+	if got := strings.Count(list("-o", "ndjson", "--host", "gemini"),
+		`"host":"gemini-cli-mcp-client"`); got != 4 {
 		t.Errorf("%d of 4 tasks name the host", got)
 	}
 }

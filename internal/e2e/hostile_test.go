@@ -71,10 +71,12 @@ func TestHostileInput(t *testing.T) {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":%q,"arguments":%s%s}}`, name, arguments, more)
 	}
 	request := func(method, members string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":%q,"params":%s}`, method, inEra(takes, "", members))
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":%q,"params":%s}`, method,
+			inEra(takes, "", members))
 	}
 	stateless := func(name, arguments string) io.Reader {
-		return strings.NewReader(request("tools/call", fmt.Sprintf(`"name":%q,"arguments":%s`, name, arguments)))
+		return strings.NewReader(request("tools/call",
+			fmt.Sprintf(`"name":%q,"arguments":%s`, name, arguments)))
 	}
 	many := func(n int, part string) string { return strings.TrimSuffix(strings.Repeat(part+",", n), ",") }
 	numbered := func(n int, part string) string {
@@ -92,61 +94,105 @@ func TestHostileInput(t *testing.T) {
 		want  string    // in the answer
 	}
 	for _, c := range []row{
-		{"200,000 levels", strings.NewReader(call("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000), "")), `"code":-32700`},
-		{"200,000 levels of objects", strings.NewReader(strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000)), `"code":-32700`},
+		{"200,000 levels", strings.NewReader(call("echo",
+			strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000), "")), `"code":-32700`},
+		{"200,000 levels of objects", strings.NewReader(strings.Repeat(`{"a":`, 200_000) + "1" +
+			strings.Repeat("}", 200_000)), `"code":-32700`},
 		{"256 MiB without a newline", io.LimitReader(endless('x'), 4*maxAboveIdle), `"code":-32600`},
-		{"256 MiB of a string", io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"`), io.LimitReader(endless('x'), 4*maxAboveIdle)), `"code":-32600`},
-		{"a number beyond all bounds as id", strings.NewReader(`{"jsonrpc":"2.0","id":1e999999,"method":"ping"}`), `"code":-32600`},
-		{"a number beyond all bounds as ttl", strings.NewReader(call("echo", `{"text":"x"}`, `,"task":{"ttl":1e999999}`)), `"code":-32602`},
-		{"a number beyond all bounds as argument", strings.NewReader(call("sleep", `{"ms":1e999999}`, "")), `"isError":true`},
-		{"a long number", strings.NewReader(call("sleep", `{"ms":`+strings.Repeat("9", 1<<20)+`}`, "")), `"isError":true`},
-		{"invalid UTF-8", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"\xff\xfe\"}"), `"code":-32700`},
+		{"256 MiB of a string", io.MultiReader(strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"`),
+			io.LimitReader(endless('x'), 4*maxAboveIdle)), `"code":-32600`},
+		{"a number beyond all bounds as id",
+			strings.NewReader(`{"jsonrpc":"2.0","id":1e999999,"method":"ping"}`), `"code":-32600`},
+		{"a number beyond all bounds as ttl",
+			strings.NewReader(call("echo", `{"text":"x"}`, `,"task":{"ttl":1e999999}`)), `"code":-32602`},
+		{"a number beyond all bounds as argument", strings.NewReader(call("sleep", `{"ms":1e999999}`, "")),
+			`"isError":true`},
+		{"a long number", strings.NewReader(call("sleep", `{"ms":`+strings.Repeat("9", 1<<20)+`}`, "")),
+			`"isError":true`},
+		{"invalid UTF-8", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"\xff\xfe\"}"),
+			`"code":-32700`},
 		{"half a surrogate", strings.NewReader(call("echo", `{"text":"\ud800"}`, "")), `"result":`},
-		{"a zero byte", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"a\x00b\"}"), `"code":-32700`},
-		{"duplicate members", strings.NewReader(`{"jsonrpc":"2.0","id":"X","id":"Y","method":"ping"}`), `"code":-32600`},
+		{"a zero byte", strings.NewReader("{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"method\":\"a\x00b\"}"),
+			`"code":-32700`},
+		{"duplicate members", strings.NewReader(`{"jsonrpc":"2.0","id":"X","id":"Y","method":"ping"}`),
+			`"code":-32600`},
 		{"two tools", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","name":"forge","arguments":{}}}`), `params.name is there twice`},
-		{"two tools, the first without a name", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"","name":"forge","arguments":{}}}`), `params.name is there twice`},
+		{"two tools, the first without a name",
+			strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"","name":"forge","arguments":{}}}`), `params.name is there twice`},
 		{"two _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"_meta":{},"name":"echo","arguments":{"text":"x"},"_meta":{"progressToken":1}}}`), `params._meta is there twice`},
 		{"another spelling of name", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","Name":"forge","arguments":{}}}`), `params.Name is written`},
-		{"another spelling of arguments", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"argument\u017f":{"text":"y"}}}`), `is written`},
+		{"another spelling of arguments",
+			strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tools/call","params":{"name":"echo","arguments":{"text":"x"},"argument\u017f":{"text":"y"}}}`), `is written`},
 		{"a huge _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{"x":"` + strings.Repeat("x", 8<<20) + `"}}}`), `"result":{}`},
-		{"a huge progress token", strings.NewReader(call("echo", `{"text":"x"}`, `,"_meta":{"progressToken":{"a":[1]}}`)), `"text":"x"`},
+		{"a huge progress token", strings.NewReader(call("echo", `{"text":"x"}`,
+			`,"_meta":{"progressToken":{"a":[1]}}`)), `"text":"x"`},
 		{"a path as a tool", strings.NewReader(call("../../bin/sh", `{}`, "")), `"code":-32602`},
-		{"an option as an argument", strings.NewReader(call("say", `{"what":"--version; id"}`, "")), `--version; id`},
-		{"a newline and a message as an argument", strings.NewReader(call("say", `{"what":"a\n{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"result\":{}}"}`, "")), `a\n{\"jsonrpc\"`},
+		{"an option as an argument", strings.NewReader(call("say", `{"what":"--version; id"}`, "")),
+			`--version; id`},
+		{"a newline and a message as an argument",
+			strings.NewReader(call("say", `{"what":"a\n{\"jsonrpc\":\"2.0\",\"id\":\"X\",\"result\":{}}"}`,
+				"")), `a\n{\"jsonrpc\"`},
 		{"a command that writes messages", strings.NewReader(call("forge", `{}`, "")), `forged`},
 		{"control characters and ANSI in output", strings.NewReader(call("paint", `{}`, "")), `"red\u0007`},
-		{"an environment variable as an argument", strings.NewReader(call("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so","BASH_ENV":"/evil"}`, "")), `not allowed`},
+		{"an environment variable as an argument",
+			strings.NewReader(call("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so","BASH_ENV":"/evil"}`, "")),
+			`not allowed`},
 		{"a log outside", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"resources/read","params":{"uri":"runnel://tasks/../../../etc/passwd/log"}}`), `"code":-32002`},
 		{"SQL as a task", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/get","params":{"taskId":"' OR 1=1 --"}}`), `"code":-32602`},
 		{"a batch of a million", strings.NewReader("[" + many(1_000_000, `{}`) + "]"), `"code":-32600`},
-		{"a million arguments", strings.NewReader(call("echo", "{"+numbered(1_000_000, `"a%d":1`)+"}", "")), `too many values`},
-		{"millions of values in an argument", strings.NewReader(call("echo", `{"text":[`+many(8_000_000, `1`)+`]}`, "")), `too many values`},
-		{"a million members of _meta", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{` + numbered(1_000_000, `"a%d":1`) + `}}}`), `too many values`},
-		{"millions of response modes", strings.NewReader(call("echo", `{"text":"x"}`, `,"task":{"responseModes":[`+many(5_000_000, `""`)+`]}`)), `too many values`},
-		{"very many values", strings.NewReader(call("echo", `{"text":[`+many(90_000, `"x"`)+`]}`, "")), `"isError":true`},
-		{"a cursor of somebody's own", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/list","params":{"cursor":"-1' OR 1=1"}}`), `"code":-32602`},
+		{"a million arguments", strings.NewReader(call("echo", "{"+numbered(1_000_000, `"a%d":1`)+"}", "")),
+			`too many values`},
+		{"millions of values in an argument",
+			strings.NewReader(call("echo", `{"text":[`+many(8_000_000, `1`)+`]}`, "")), `too many values`},
+		{"a million members of _meta",
+			strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"ping","params":{"_meta":{` +
+				numbered(1_000_000, `"a%d":1`) + `}}}`), `too many values`},
+		{"millions of response modes",
+			strings.NewReader(call("echo", `{"text":"x"}`,
+				`,"task":{"responseModes":[`+many(5_000_000, `""`)+`]}`)), `too many values`},
+		{"very many values", strings.NewReader(call("echo", `{"text":[`+many(90_000, `"x"`)+`]}`, "")),
+			`"isError":true`},
+		{"a cursor of somebody's own",
+			strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"tasks/list","params":{"cursor":"-1' OR 1=1"}}`), `"code":-32602`},
 
 		// The stateless era does these in its own way.
-		{"stateless: 200,000 levels", stateless("echo", strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)), `"code":-32700`},
-		{"stateless: 200,000 levels of capabilities", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
-			strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000) + `}}}`), `"code":-32700`},
+		{"stateless: 200,000 levels", stateless("echo",
+			strings.Repeat("[", 200_000)+strings.Repeat("]", 200_000)), `"code":-32700`},
+		{"stateless: 200,000 levels of capabilities",
+			strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":` +
+				strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000) + `}}}`),
+			`"code":-32700`},
 		{"stateless: a huge version", strings.NewReader(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"` + strings.Repeat("9", 8<<20) + `","io.modelcontextprotocol/clientCapabilities":{}}}}`), `"code":-32022`},
 		{"stateless: a huge _meta", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":%s}`, inEra("", `"x":"`+strings.Repeat("x", 8<<20)+`"`, ""))), `"supportedVersions"`},
-		{"stateless: a million extensions", strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":%s}`, inEra(`"extensions":{`+numbered(1_000_000, `"a%d":{}`)+`}`, "", ""))), `too many values`},
+		{"stateless: a million extensions",
+			strings.NewReader(fmt.Sprintf(`{"jsonrpc":"2.0","id":"X","method":"server/discover","params":%s}`,
+				inEra(`"extensions":{`+numbered(1_000_000, `"a%d":{}`)+`}`, "", ""))), `too many values`},
 		{"stateless: a number beyond all bounds", stateless("sleep", `{"ms":1e999999}`), `"isError":true`},
 		{"stateless: half a surrogate", stateless("echo", `{"text":"\ud800"}`), `"content":`},
 		{"stateless: duplicate arguments", stateless("echo", `{"text":"a","text":"b"}`), `"content":`},
-		{"stateless: an option as an argument", stateless("say", `{"what":"--version; id"}`), `--version; id`},
+		{"stateless: an option as an argument", stateless("say", `{"what":"--version; id"}`),
+			`--version; id`},
 		{"stateless: a command that writes messages", stateless("forge", `{}`), `forged`},
 		{"stateless: control characters and ANSI in output", stateless("paint", `{}`), `"red\u0007`},
-		{"stateless: an environment variable as an argument", stateless("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so"}`), `not allowed`},
-		{"stateless: a log outside", strings.NewReader(request("resources/read", `"uri":"runnel://tasks/../../../etc/passwd/log"`)), `"code":-32602`},
-		{"stateless: SQL as a task", strings.NewReader(request("tasks/get", `"taskId":"' OR 1=1 --"`)), `"code":-32602`},
-		{"stateless: a million task ids", strings.NewReader(request("subscriptions/listen", `"notifications":{"taskIds":[`+numbered(1_000_000, `"t%d"`)+`]}`)), `too many values`},
-		{"stateless: many task ids", strings.NewReader(request("subscriptions/listen", `"notifications":{"taskIds":[`+numbered(90_000, `"t%d"`)+`]}`)), `the limit is`},
-		{"stateless: a million answers", strings.NewReader(request("tasks/update", `"taskId":"t","inputResponses":{`+numbered(500_000, `"a%d":{"action":"decline"}`)+`}`)), `too many values`},
-		{"stateless: a state of somebody's own", strings.NewReader(request("tools/call", `"name":"echo","arguments":{},"inputResponses":{},"requestState":"`+strings.Repeat("x", 4<<20)+`"`)), `"code":-32602`},
+		{"stateless: an environment variable as an argument",
+			stateless("env", `{"PATH":"/evil","LD_PRELOAD":"/evil.so"}`), `not allowed`},
+		{"stateless: a log outside", strings.NewReader(request("resources/read",
+			`"uri":"runnel://tasks/../../../etc/passwd/log"`)), `"code":-32602`},
+		{"stateless: SQL as a task", strings.NewReader(request("tasks/get", `"taskId":"' OR 1=1 --"`)),
+			`"code":-32602`},
+		{"stateless: a million task ids",
+			strings.NewReader(request("subscriptions/listen",
+				`"notifications":{"taskIds":[`+numbered(1_000_000, `"t%d"`)+`]}`)), `too many values`},
+		{"stateless: many task ids", strings.NewReader(request("subscriptions/listen",
+			`"notifications":{"taskIds":[`+numbered(90_000, `"t%d"`)+`]}`)), `the limit is`},
+		{"stateless: a million answers",
+			strings.NewReader(request("tasks/update",
+				`"taskId":"t","inputResponses":{`+numbered(500_000, `"a%d":{"action":"decline"}`)+`}`)),
+			`too many values`},
+		{"stateless: a state of somebody's own",
+			strings.NewReader(request("tools/call",
+				`"name":"echo","arguments":{},"inputResponses":{},"requestState":"`+
+					strings.Repeat("x", 4<<20)+`"`)), `"code":-32602`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -177,12 +223,16 @@ func TestHostileSchemas(t *testing.T) {
 	double := func(n int, how string) string { // each of n definitions applies the next one twice
 		var defs strings.Builder
 		for i := range n {
-			fmt.Fprintf(&defs, `"a%d":%s,`, i, strings.ReplaceAll(how, "NEXT", fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)))
+			fmt.Fprintf(&defs, `"a%d":%s,`, i,
+				strings.ReplaceAll(how, "NEXT", fmt.Sprintf(`{"$ref":"#/$defs/a%d"}`, i+1)))
 		}
 		return fmt.Sprintf(`{"type":"object","properties":{"x":{"$ref":"#/$defs/a0"}},"$defs":{%s"a%d":{"type":"string"}}}`, &defs, n)
 	}
 	object := func(x string) string { return `{"type":"object","properties":{"x":` + x + `}}` }
-	nested := func(depth int) string { return strings.Repeat(`{"x":`, depth) + "1" + strings.Repeat("}", depth) }
+	nested := func(depth int) string {
+		return strings.Repeat(`{"x":`, depth) + "1" +
+			strings.Repeat("}", depth)
+	}
 	const twice = `{"type":"object","properties":{"x":{"$ref":"#/$defs/n"}},"$defs":{"n":{"anyOf":[{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["y"]},{"properties":{"x":{"$ref":"#/$defs/n"}},"required":["z"]}]}}}`
 	for _, c := range []struct {
 		name, schema string
@@ -191,21 +241,28 @@ func TestHostileSchemas(t *testing.T) {
 	}{
 		{"anyOf, twice each", double(60, `{"anyOf":[NEXT,NEXT]}`), "explodes", ""},
 		{"allOf, twice each", double(60, `{"allOf":[NEXT,NEXT]}`), "explodes", ""},
-		{"oneOf in properties", double(60, `{"oneOf":[{"properties":{"y":NEXT}},{"properties":{"y":NEXT}}]}`), "explodes", ""},
+		{"oneOf in properties", double(60, `{"oneOf":[{"properties":{"y":NEXT}},{"properties":{"y":NEXT}}]}`),
+			"explodes", ""},
 		{"a few of them", double(8, `{"anyOf":[NEXT,NEXT]}`), "", ""},
-		{"anyOf of thousands", object(`{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"const":1},`, 5000), ",") + `]}`), "", ""},
-		{"a reference to itself", `{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}`, "refers to itself", ""},
+		{"anyOf of thousands", object(`{"anyOf":[` +
+			strings.TrimSuffix(strings.Repeat(`{"const":1},`, 5000), ",") + `]}`), "", ""},
+		{"a reference to itself", `{"type":"object","properties":{"x":{"$ref":"#/properties/x"}}}`,
+			"refers to itself", ""},
 		{"references in a ring", `{"type":"object","properties":{"x":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/b"},"b":{"$ref":"#/$defs/a"}}}`, "refers to itself", ""},
 		{"a reference to all of itself", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, "", ""},
 		{"a document of the network", object(`{"$ref":"http://127.0.0.1:1/schema.json"}`), "refer", ""},
 		{"a document of the disk", object(`{"$ref":"file:///etc/passwd"}`), "refer", ""},
-		{"deep nesting", object(strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000)), "exceeded max depth", ""},
+		{"deep nesting", object(strings.Repeat(`{"not":`, 2000) + "{}" + strings.Repeat("}", 2000)),
+			"exceeded max depth", ""},
 		{"a pattern that backtracks", object(`{"type":"string","pattern":"^(a+)+(b+)+$"}`), "", ""},
-		{"a pattern that grows", object(`{"type":"string","pattern":"(((a{100}){100}){100}){100}"}`), "pattern", ""},
+		{"a pattern that grows", object(`{"type":"string","pattern":"(((a{100}){100}){100}){100}"}`),
+			"pattern", ""},
 		{"recursion on two ways", twice, "", nested(60)},
 		{"recursion on two ways, as deep as may be", twice, "", nested(10)},
-		{"recursion on one way, deeper", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, "", nested(9000)},
-		{"recursion on one way", `{"type":"object","properties":{"x":{"$ref":"#"},"y":{"$ref":"#"}}}`, "", nested(500)},
+		{"recursion on one way, deeper", `{"type":"object","properties":{"x":{"$ref":"#"}}}`, "",
+			nested(9000)},
+		{"recursion on one way", `{"type":"object","properties":{"x":{"$ref":"#"},"y":{"$ref":"#"}}}`, "",
+			nested(500)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -232,7 +289,8 @@ func TestHostileSchemas(t *testing.T) {
 		t.Parallel()
 		config := "a: &a [x,x,x,x,x,x,x,x,x,x]\n"
 		for i := 'b'; i < 'k'; i++ {
-			config += fmt.Sprintf("%c: &%c [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", i-1), 10), ","))
+			config += fmt.Sprintf("%c: &%c [%s]\n", i, i,
+				strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c,", i-1), 10), ","))
 		}
 		if out, code := runToEnd(t, "config", "check", writeConfig(t, config)[1]); code != exitUsage {
 			t.Errorf("exit code %d: %.500s", code, out)
@@ -294,9 +352,11 @@ tools:
 		{"up", `{"dir":"/etc"}`, "not allowed"},
 	} {
 		var result mcp.CallToolResult
-		w.must(&result, "tools/call", map[string]any{"name": c.tool, "arguments": json.RawMessage(c.arguments)})
+		w.must(&result, "tools/call", map[string]any{"name": c.tool,
+			"arguments": json.RawMessage(c.arguments)})
 		text, _ := mcp.TextOf(result.Content[0])
-		if path := strings.HasPrefix(c.says, "/"); path && text != c.says+"\n" || !path && (!result.IsError || !strings.Contains(text, c.says)) {
+		if path := strings.HasPrefix(c.says, "/"); path && text != c.says+"\n" ||
+			!path && (!result.IsError || !strings.Contains(text, c.says)) {
 			t.Errorf("%s %s: isError %v, %q, want %q", c.tool, c.arguments, result.IsError, text, c.says)
 		}
 	}
@@ -313,7 +373,8 @@ func TestManyIDs(t *testing.T) {
 	)
 	s := hostileClient(t, "--selftest", "--state", "memory")
 	goesOn := s.goesOn(t)
-	unread := make(chan struct{}, 100_000) // whoever leaves 32 MiB of refusals unread does not get all of them
+	// Whoever leaves 32 MiB of refusals unread does not get all of them.
+	unread := make(chan struct{}, 100_000)
 	go func() {
 		out := bufio.NewWriterSize(s.in, 64<<10)
 		for i := range many {
@@ -322,7 +383,8 @@ func TestManyIDs(t *testing.T) {
 			if i%2 == 0 {
 				params = inEra(takes, fmt.Sprintf(`"progressToken":"token-%d"`, i), params[1:len(params)-1])
 			}
-			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"id-%d","method":"tasks/get","params":%s}`+"\n", i, params); err != nil {
+			if _, err := fmt.Fprintf(out, `{"jsonrpc":"2.0","id":"id-%d","method":"tasks/get","params":%s}`+
+				"\n", i, params); err != nil {
 				return
 			}
 		}
@@ -363,7 +425,8 @@ tools:
 `), "--state", "memory")...))
 	refused := 0
 	for range 200 {
-		id, got := w.send("tools/call", map[string]any{"name": "stubborn", "arguments": map[string]any{}, "task": map[string]any{}})
+		id, got := w.send("tools/call",
+			map[string]any{"name": "stubborn", "arguments": map[string]any{}, "task": map[string]any{}})
 		select {
 		case a := <-got:
 			var created mcp.CreateTaskResult
@@ -371,7 +434,8 @@ tools:
 				t.Fatalf("call %d: %s %+v", id, a.Result, a.Error)
 			}
 			task := created.Task.TaskID
-			for deadline := time.Now().Add(watchdog); w.partialsOf(task) == 0 && w.endOf(task) == ""; time.Sleep(time.Millisecond) {
+			for deadline := time.Now().Add(watchdog); w.partialsOf(task) == 0 &&
+				w.endOf(task) == ""; time.Sleep(time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatal("nothing of the command")
 				}
@@ -400,16 +464,19 @@ func TestHostileOutput(t *testing.T) {
 	t.Parallel()
 	const much = "head -c 70000000 /dev/zero" // bytes: more than maxAboveIdle
 	for name, tool := range map[string]string{
-		"zero bytes":                   `{shell: '` + much + `'}`,
-		"one line":                     `{shell: '` + much + ` | tr "\\0" x', output: lines}`,
-		"one line, for a percentage":   `{shell: '` + much + ` | tr "\\0" 9', progress: '(\d+)/(\d+)'}`,
-		"an escape sequence, no end":   `{shell: 'printf "\033]0;"; ` + much + ` | tr "\\0" x'}`,
-		"escape sequences":             `{shell: 'yes "$(printf "\033[31m")" | head -c 70000000'}`,
-		"half characters":              `{shell: '` + much + ` | tr "\\0" "\\303"'}`,
-		"carriage returns":             `{shell: '` + much + ` | tr "\\0" "\\r"', output: lines}`,
-		"one line, beside the output":  `{shell: '` + much + ` | tr "\\0" x >&2', stderr: separate, output: lines}`,
-		"one line, kept as it is":      `{shell: '` + much + ` | tr "\\0" "\\033"', ansi: keep, output: lines}`,
-		"very many lines":              `{shell: 'yes "" | head -c 20000000', output: lines}`, // each of which takes more than a byte if it is kept
+		"zero bytes":                 `{shell: '` + much + `'}`,
+		"one line":                   `{shell: '` + much + ` | tr "\\0" x', output: lines}`,
+		"one line, for a percentage": `{shell: '` + much + ` | tr "\\0" 9', progress: '(\d+)/(\d+)'}`,
+		"an escape sequence, no end": `{shell: 'printf "\033]0;"; ` + much + ` | tr "\\0" x'}`,
+		"escape sequences":           `{shell: 'yes "$(printf "\033[31m")" | head -c 70000000'}`,
+		"half characters":            `{shell: '` + much + ` | tr "\\0" "\\303"'}`,
+		"carriage returns":           `{shell: '` + much + ` | tr "\\0" "\\r"', output: lines}`,
+		"one line, beside the output": `{shell: '` + much +
+			` | tr "\\0" x >&2', stderr: separate, output: lines}`,
+		"one line, kept as it is": `{shell: '` + much +
+			` | tr "\\0" "\\033"', ansi: keep, output: lines}`,
+		// Each of which takes more than a byte if it is kept.
+		"very many lines":              `{shell: 'yes "" | head -c 20000000', output: lines}`,
 		"variables that never end":     `{shell: '` + much + ` > "$RUNNEL_VARIABLES"'}`,
 		"a terminal without a newline": `{shell: 'head -c 20000000 /dev/zero | tr "\\0" x', pty: true}`,
 	} {

@@ -40,7 +40,8 @@ func (s *httpServer) end() {
 // serveHTTP starts the program, which must end well at the end of the test.
 func serveHTTP(t *testing.T, args ...string) *httpServer {
 	t.Helper()
-	s := &httpServer{cmd: racedCommand(t, append(args, "--no-stdio", "--http", ":0", "--log-format", "json")...)}
+	s := &httpServer{cmd: racedCommand(t,
+		append(args, "--no-stdio", "--http", ":0", "--log-format", "json")...)}
 	s.cmd.Stderr = &s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -108,7 +109,9 @@ func (s *httpServer) post(t *testing.T, token, method, name, members string) (a 
 	if err != nil {
 		t.Fatal(err)
 	}
-	for header, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name, "Authorization": "Bearer " + token} {
+	for header, value := range map[string]string{"Content-Type": "application/json",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": method, "Mcp-Name": name,
+		"Authorization": "Bearer " + token} {
 		if value != "" {
 			r.Header.Set(header, value)
 		}
@@ -140,10 +143,14 @@ func TestHTTPOwners(t *testing.T) {
 	if err := os.WriteFile(file, []byte(alice+" alice\n"+bob+" bob\n"+local+" local\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWitness(t, programCommand(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms", "--http", ":0", "--http-token-file", file, "--log-format", "json")...))
+	w := newWitness(t, programCommand(t,
+		append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state",
+			stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms", "--http", ":0", "--http-token-file",
+			file, "--log-format", "json")...))
 	s := &httpServer{}
 	s.await(t, &w.log)
-	if _, status := s.post(t, "nobody-nobody-nobody", "server/discover", "", ""); status != http.StatusUnauthorized {
+	if _, status := s.post(t, "nobody-nobody-nobody", "server/discover", "",
+		""); status != http.StatusUnauthorized {
 		t.Errorf("status %d", status)
 	}
 	nap := func(token string) (id string, refused bool) {
@@ -185,29 +192,35 @@ func TestHTTPIssuer(t *testing.T) {
 	issuer := oauthtest.New(t)
 	const audience = "https://mcp.example.com/mcp"
 	token := func(claims map[string]any) string { return issuer.Token(audience, claims) }
-	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"), "--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms",
+	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: exec sleep 600, task: required}}"),
+		"--state", stateDir(t), "--max-tasks", "1", "--immediate-wait", "1ms",
 		"--http-issuer", issuer.URL, "--http-audience", audience)...)
 	tasks := map[string]string{}
-	for _, bearer := range []string{token(map[string]any{"client_id": "app", "sub": "alice"}), token(map[string]any{"sub": "alice"})} {
+	for _, bearer := range []string{token(map[string]any{"client_id": "app", "sub": "alice"}),
+		token(map[string]any{"sub": "alice"})} {
 		a, _ := s.post(t, bearer, "tools/call", "nap", `"name":"nap","arguments":{}`)
 		var created struct{ TaskID string }
 		if err := json.Unmarshal(a.Result, &created); err != nil || created.TaskID == "" {
 			t.Fatalf("%s: %s", a.Result, &s.log)
 		}
-		if again, _ := s.post(t, bearer, "tools/call", "nap", `"name":"nap","arguments":{}`); again.Error == nil {
+		if again, _ := s.post(t, bearer, "tools/call", "nap",
+			`"name":"nap","arguments":{}`); again.Error == nil {
 			t.Error("a second task is not refused")
 		}
 		tasks[bearer] = created.TaskID
 	}
 	for bearer := range tasks {
 		for of, id := range tasks {
-			if a, _ := s.post(t, bearer, "tasks/get", id, `"taskId":"`+id+`"`); (a.Error == nil) != (bearer == of) {
+			if a, _ := s.post(t, bearer, "tasks/get", id,
+				`"taskId":"`+id+`"`); (a.Error == nil) != (bearer == of) {
 				t.Errorf("%v", a.Error)
 			}
 		}
 	}
-	for _, claims := range []map[string]any{{"aud": "https://other.example.com/mcp"}, {"exp": 1}, {"iss": "https://other.example.com"}} {
-		if _, status := s.post(t, token(claims), "server/discover", "", ""); status != http.StatusUnauthorized {
+	for _, claims := range []map[string]any{{"aud": "https://other.example.com/mcp"}, {"exp": 1},
+		{"iss": "https://other.example.com"}} {
+		if _, status := s.post(t, token(claims), "server/discover", "",
+			""); status != http.StatusUnauthorized {
 			t.Errorf("%v: %d", claims, status)
 		}
 	}
@@ -235,8 +248,10 @@ func TestHTTPRefusesToStart(t *testing.T) {
 		{"--http :0 --http-cert /nowhere --http-key /nowhere", "/nowhere"},
 		{"--http :0 --http-trusted-proxy proxy.example.com", "10.0.0.0/8"},
 	} {
-		out, err := programCommand(t, append(strings.Fields(c.args), "--selftest", "--state", "memory")...).CombinedOutput()
-		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), c.says) {
+		out, err := programCommand(t, append(strings.Fields(c.args), "--selftest", "--state", "memory")...).
+			CombinedOutput()
+		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 ||
+			!strings.Contains(string(out), c.says) {
 			t.Errorf("%s: %v\n%s", c.args, err, out)
 		}
 	}
@@ -247,15 +262,18 @@ func TestHTTPRefusesToStart(t *testing.T) {
 // with its command.
 func TestHTTPCutCancels(t *testing.T) {
 	t.Parallel()
-	s := serveHTTP(t, append(writeConfig(t, "tools: {nap: {shell: 'echo pid $$; exec sleep 600', task: optional}}"), "--state", "memory")...)
+	s := serveHTTP(t, append(writeConfig(t,
+		"tools: {nap: {shell: 'echo pid $$; exec sleep 600', task: optional}}"), "--state", "memory")...)
 	ctx, cut := context.WithTimeout(t.Context(), watchdog)
 	defer cut()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`, inEra("", `"progressToken":1`, `"name":"nap","arguments":{}`))
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":%s}`,
+		inEra("", `"progressToken":1`, `"name":"nap","arguments":{}`))
 	r, err := http.NewRequestWithContext(ctx, "POST", s.url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for header, value := range map[string]string{"Content-Type": "application/json", "Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "nap"} {
+	for header, value := range map[string]string{"Content-Type": "application/json",
+		"Mcp-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "nap"} {
 		r.Header.Set(header, value)
 	}
 	response, err := http.DefaultClient.Do(r)
@@ -303,7 +321,9 @@ func TestHTTPSegments(t *testing.T) {
 		t.Cleanup(func() { response.Body.Close() })
 		return response
 	}
-	session = send("POST", strings.Replace(initialize, `"tasks":{`, `"tasks":{"responses":{"modes":["task","immediate","streaming"]},`, 1), "").Header.Get("Mcp-Session-Id")
+	session = send("POST", strings.Replace(initialize, `"tasks":{`,
+		`"tasks":{"responses":{"modes":["task","immediate","streaming"]},`, 1), "").
+		Header.Get("Mcp-Session-Id")
 	response := send("POST", `{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"stream","arguments":{"count":12,"intervalMs":50},"task":{"responseModes":["streaming"]}}}`, "")
 	next := 1
 	output := ""

@@ -69,7 +69,8 @@ func TestProposedSandboxes(t *testing.T) {
 			}
 			// The home is that of the user who runs the test: its caches have what is needed.
 			vars := append(os.Environ(), "XDG_STATE_HOME="+t.TempDir(), noConfig)
-			proposing := exec.Command(builtProgram(t), "init", dir, "--file", filepath.Join(dir, "runnel.yaml"))
+			proposing := exec.Command(builtProgram(t), "init", dir, "--file",
+				filepath.Join(dir, "runnel.yaml"))
 			proposing.Env = vars
 			if out, err := proposing.CombinedOutput(); err != nil {
 				t.Fatalf("runnel init: %v\n%s", err, out)
@@ -86,13 +87,16 @@ func TestProposedSandboxes(t *testing.T) {
 			value, _, _ = strings.Cut(value, "\n")
 			t.Log(value)
 			if c.name == "npm" { // what fetches is left out of the sandbox: here it finds everything
-				more := "  ci:\n    shell: npm ci --offline --no-audit --no-fund && npm test\n    sandbox: " + value + "\n"
-				if err := os.WriteFile(filepath.Join(dir, "runnel.yaml"), append(text, more...), 0o600); err != nil {
+				more := "  ci:\n    shell: npm ci --offline --no-audit --no-fund && npm test\n    sandbox: " +
+					value + "\n"
+				if err := os.WriteFile(filepath.Join(dir, "runnel.yaml"), append(text, more...),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
 				c.tool = "ci"
 			}
-			cmd := exec.Command(builtProgram(t), "--config", filepath.Join(dir, "runnel.yaml"), "--state", "memory", "--sync-wait", "0")
+			cmd := exec.Command(builtProgram(t), "--config", filepath.Join(dir, "runnel.yaml"), "--state",
+				"memory", "--sync-wait", "0")
 			cmd.Env = vars
 			w := newWitness(t, cmd)
 			defer w.end()

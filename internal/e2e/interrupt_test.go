@@ -17,7 +17,8 @@ const deafGrace = 5 * time.Minute
 func TestDoubleInterrupt(t *testing.T) {
 	t.Parallel()
 	deaf := writeConfig(t, `tools: {deaf: {shell: "trap '' TERM; echo begun; sleep 1000 & wait; wait", grace: `+deafGrace.String()+`}}`)
-	slow := []string{"--", "sh", "-c", "echo begun >&2; trap '' TERM; while kill -0 $PPID; do sleep 0.1; done"}
+	slow := []string{"--", "sh", "-c",
+		"echo begun >&2; trap '' TERM; while kill -0 $PPID; do sleep 0.1; done"}
 	for n := range 60 {
 		args := append([]string{"call", "deaf"}, deaf...)
 		if n%3 == 2 { // it does not even answer
@@ -51,7 +52,8 @@ func TestDoubleInterrupt(t *testing.T) {
 			default:
 				t.Fatalf("ended before it had begun: %v; %s", cmd.ProcessState, begun.String())
 			}
-			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() || status.ExitStatus() != exitInterrupted {
+			if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() ||
+				status.ExitStatus() != exitInterrupted {
 				t.Errorf("%v; %s", cmd.ProcessState, strings.TrimSpace(begun.String()))
 			}
 		})
@@ -79,14 +81,16 @@ func TestExitCodeOfASignal(t *testing.T) {
 		for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 			cmd := programCommand(t, test.args...)
 			stderr := &syncBuffer{}
-			cmd.Stdout, cmd.Stderr = &trigger{text: test.shows, do: func() { _ = cmd.Process.Signal(signal) }}, stderr
+			cmd.Stdout, cmd.Stderr = &trigger{text: test.shows,
+				do: func() { _ = cmd.Process.Signal(signal) }}, stderr
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
 			_ = cmd.Wait()
 			watch.Stop()
-			if code := cmd.ProcessState.ExitCode(); code != 128+int(signal) || stderr.String() != test.words[signal] {
+			if code := cmd.ProcessState.ExitCode(); code != 128+int(signal) ||
+				stderr.String() != test.words[signal] {
 				t.Errorf("%s %v: %v, stderr %q", test.args[0], signal, cmd.ProcessState, stderr)
 			}
 		}
@@ -98,7 +102,9 @@ func TestExitCodeOfASignal(t *testing.T) {
 func TestASignalThatComesTwice(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	config := append(writeConfig(t, `tools: {work: {shell: "trap 'echo ended >> `+dir+`/ended; exit' TERM; echo begun; while :; do sleep 0.05; done"}}`),
+	config := append(writeConfig(t,
+		`tools: {work: {shell: "trap 'echo ended >> `+dir+
+			`/ended; exit' TERM; echo begun; while :; do sleep 0.05; done"}}`),
 		"--state", t.TempDir())
 	const rounds = 6 // the system may make one signal of two
 	for range rounds {

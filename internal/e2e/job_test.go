@@ -36,7 +36,8 @@ tools:
 		t.Fatal(err)
 	}
 	values := strings.Split(string(goEnv), "\n")
-	cmd.Env = append(cmd.Env, "GOCACHE="+values[0], "GOMODCACHE="+values[1], "GOFLAGS="+values[2], "GOPATH="+values[3])
+	cmd.Env = append(cmd.Env, "GOCACHE="+values[0], "GOMODCACHE="+values[1], "GOFLAGS="+values[2],
+		"GOPATH="+values[3])
 
 	s := process(t, cmd)
 	s.open()
@@ -73,7 +74,8 @@ tools:
 	if code := answer.Result.Meta.Command.ExitCode; code == nil || *code != 0 {
 		t.Errorf("no exit code 0; the partials say:\n%s", &text)
 	}
-	if !strings.Contains(text.String(), "--- PASS: Test") || len(answer.Result.Content) != 1 || answer.Result.Content[0].Text != text.String() {
+	if !strings.Contains(text.String(), "--- PASS: Test") || len(answer.Result.Content) != 1 ||
+		answer.Result.Content[0].Text != text.String() {
 		t.Errorf("the partials say:\n%s\nthe result says:\n%v", &text, answer.Result.Content)
 	}
 	t.Logf("%d bytes in %d partials", text.Len(), partials)

@@ -24,8 +24,10 @@ func TestWhatIsKnownOfAClient(t *testing.T) {
 		{client: "codex-mcp-client", version: "0.169.0", count: 8, fail: 8, own: 20},
 		{client: "claude-code", version: "2.1.330", count: 32, fail: 9, own: 20},
 		{client: "qwen-cli-mcp-client-runnel", version: "0.0.1", count: 24, fail: 11, own: 20},
-		{client: "codex-mcp-client", version: "0.169.0", flags: []string{"--max-result", "32KiB"}, count: 32, fail: 32, own: 20},
-		{client: "claude-code", version: "2.1.330", flags: []string{"--max-result", "24KiB"}, count: 24, fail: 9, own: 20},
+		{client: "codex-mcp-client", version: "0.169.0", flags: []string{"--max-result", "32KiB"}, count: 32,
+			fail: 32, own: 20},
+		{client: "claude-code", version: "2.1.330", flags: []string{"--max-result", "24KiB"}, count: 24,
+			fail: 9, own: 20},
 	} {
 		t.Run(c.client+strings.Join(c.flags, ""), func(t *testing.T) {
 			t.Parallel()
@@ -35,12 +37,14 @@ func TestWhatIsKnownOfAClient(t *testing.T) {
 			s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 			for range 2 {
 				for tool, kib := range map[string]int{"count": c.count, "fail": c.fail, "own": c.own} {
-					s.sendLine(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q}}`, tool, tool)
+					s.sendLine(`{"jsonrpc":"2.0","id":%q,"method":"tools/call","params":{"name":%q}}`,
+						tool, tool)
 					var answer struct {
 						Result struct{ Content []struct{ Text string } }
 					}
 					line := string(s.line())
-					if err := json.Unmarshal([]byte(line), &answer); err != nil || len(answer.Result.Content) == 0 {
+					if err := json.Unmarshal([]byte(line), &answer); err != nil ||
+						len(answer.Result.Content) == 0 {
 						t.Fatalf("%v: %.300s", err, line)
 					}
 					said := answer.Result.Content[0].Text
@@ -105,8 +109,10 @@ func TestFailuresOfTasksAreRead(t *testing.T) {
 			}
 			s := process(t, racedCommand(t, config...))
 			for range 2 {
-				a, progress := ask(s, `"method":"tools/call","params":{"name":"greet"`, `,"progressToken":"p"`)
-				if inline := len(a.Result.Content) > 0 && a.Result.Content[0].Text == "first\nlast\n" && progress > 0; inline != known {
+				a, progress := ask(s, `"method":"tools/call","params":{"name":"greet"`,
+					`,"progressToken":"p"`)
+				if inline := len(a.Result.Content) > 0 && a.Result.Content[0].Text == "first\nlast\n" &&
+					progress > 0; inline != known {
 					t.Errorf("inline: %t; %d times progress; %+v", inline, progress, a)
 				}
 			}
@@ -120,10 +126,12 @@ func TestFailuresOfTasksAreRead(t *testing.T) {
 				}
 				got := a.Result.Result
 				said := got.Content[0].Text
-				if got.IsError == known || strings.HasPrefix(said, "failed: exit code 2\nmain.go:1: error") != known {
+				if got.IsError == known || strings.HasPrefix(said,
+					"failed: exit code 2\nmain.go:1: error") != known {
 					t.Errorf("isError %t, %.80q", got.IsError, said)
 				}
-				if lines := strings.Split(said, "\n"); !strings.HasPrefix(lines[len(lines)-1], "exit code 2 after ") || len(lines) < 401 {
+				if lines := strings.Split(said, "\n"); !strings.HasPrefix(lines[len(lines)-1],
+					"exit code 2 after ") || len(lines) < 401 {
 					t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
 				}
 			}
@@ -137,7 +145,8 @@ func TestFailuresOfTasksAreRead(t *testing.T) {
 func TestToolsThatAreNamedAreLoaded(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools: {own: {command: [echo], _meta: {anthropic/alwaysLoad: true, other: [1]}}, plain: {command: [echo]}}`)
-	for client, want := range map[string]string{"claude-code": "cancel_task get_task_result own", "test": "own"} {
+	for client, want := range map[string]string{"claude-code": "cancel_task get_task_result own",
+		"test": "own"} {
 		s := process(t, racedCommand(t, config...))
 		s.sendLine(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":%q,"version":"2.1.330"}}}`, client)
 		s.line()

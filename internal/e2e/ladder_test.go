@@ -55,7 +55,9 @@ tools:
 		shown, _ := mcp.TextOf(page.Content[0])
 		last := strings.LastIndexByte(shown, '[')
 		got.WriteString(shown[:last])
-		if ended = rawjson.StringMember(rawjson.Encode(page.Meta[mcp.MetaTask]), "status") != "working"; ended != page.IsError || ended != strings.HasPrefix(shown[last:], "[failed, exit code 2, ") {
+		if ended = rawjson.StringMember(rawjson.Encode(page.Meta[mcp.MetaTask]),
+			"status") != "working"; ended != page.IsError ||
+			ended != strings.HasPrefix(shown[last:], "[failed, exit code 2, ") {
 			t.Fatalf("isError %t: %s", page.IsError, shown[last:])
 		}
 	}
@@ -63,11 +65,13 @@ tools:
 		t.Errorf("got %d bytes, want %d:\n%.500s", got.Len(), want.Len(), got.String())
 	}
 	// A client that asks again after the end is told how it ended, and nothing else.
-	if again, _ := call("get_task_result", map[string]any{"task_id": id}); len(again.Content) != 1 || !again.IsError || !strings.HasPrefix(firstTextOf(&again), "[failed, ") {
+	if again, _ := call("get_task_result", map[string]any{"task_id": id}); len(again.Content) != 1 ||
+		!again.IsError || !strings.HasPrefix(firstTextOf(&again), "[failed, ") {
 		t.Errorf("asked again: %+v", again)
 	}
 	if most := want.Len()*12/10 + 300*polled; polled < polls/2 || paid > most {
-		t.Errorf("%d polls of %d bytes of output cost %d bytes, at most %d wanted", polled, want.Len(), paid, most)
+		t.Errorf("%d polls of %d bytes of output cost %d bytes, at most %d wanted", polled, want.Len(),
+			paid, most)
 	}
 	t.Logf("%d polls of %d bytes of output cost %d bytes", polled, want.Len(), paid)
 	w.end()
@@ -81,18 +85,23 @@ func firstTextOf(r *mcp.CallToolResult) string {
 // The reason why runnel stopped a task is told, even though the command's own end comes first.
 func TestAStoppedTaskTellsWhy(t *testing.T) {
 	t.Parallel()
-	flags := append(writeConfig(t, "tools: {slow: {shell: 'echo begun; exec sleep 600'}}"), "--state", t.TempDir())
+	flags := append(writeConfig(t, "tools: {slow: {shell: 'echo begun; exec sleep 600'}}"), "--state",
+		t.TempDir())
 	w := newWitness(t, programCommand(t, flags...))
 	var result mcp.CallToolResult
-	w.must(&result, "tools/call", map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "slow"}})
+	w.must(&result, "tools/call", map[string]any{"name": "start_task",
+		"arguments": map[string]any{"tool": "slow"}})
 	id := rawjson.StringMember(rawjson.Encode(result.Meta[mcp.MetaTask]), "taskId")
 	for !strings.Contains(firstTextOf(&result), "begun") {
-		w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id, "after": 0, "wait_ms": 50}})
+		w.must(&result, "tools/call", map[string]any{"name": "get_task_result",
+			"arguments": map[string]any{"task_id": id, "after": 0, "wait_ms": 50}})
 	}
 	w.end()
 	w = newWitness(t, programCommand(t, flags...))
-	w.must(&result, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}})
-	if got := firstTextOf(&result); !strings.HasPrefix(got, "begun\nrunnel was stopped, as when the host closes the session; a tool with detach: always goes on\n[failed, ") || !result.IsError {
+	w.must(&result, "tools/call", map[string]any{"name": "get_task_result",
+		"arguments": map[string]any{"task_id": id}})
+	if got := firstTextOf(&result); !strings.HasPrefix(got,
+		"begun\nrunnel was stopped, as when the host closes the session; a tool with detach: always goes on\n[failed, ") || !result.IsError {
 		t.Errorf("isError %t: %q", result.IsError, got)
 	}
 	w.end()
@@ -170,7 +179,8 @@ tools:
 	w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "quick"})
 	request, answered := w.send("tools/call", map[string]any{"name": "slow"})
 	var listed outcome
-	for deadline := time.Now().Add(watchdog); !strings.Contains(listed.stdout, "begun"); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.Contains(listed.stdout,
+		"begun"); time.Sleep(20 * time.Millisecond) {
 		if listed = people("tasks", "list"); time.Now().After(deadline) {
 			t.Fatalf("request %v is not listed: %+v", request, listed)
 		}
@@ -183,7 +193,8 @@ tools:
 		t.Errorf("a client finds it: %+v", tasks.Tasks)
 	}
 	var made mcp.CreateTaskResult
-	w.must(&made, "tools/call", map[string]any{"name": "quick", "task": map[string]any{}}) // there is room for one
+	// There is room for one.
+	w.must(&made, "tools/call", map[string]any{"name": "quick", "task": map[string]any{}})
 	w.must(&mcp.CallToolResult{}, "tasks/result", map[string]any{"taskId": made.Task.TaskID})
 	people("tasks", "cancel", id).is(t, exitFine, id+`\S* cancelled\n`, "")
 	if a := <-answered; !strings.Contains(string(a.Result), "was cancelled") {
@@ -200,11 +211,14 @@ func TestCallFollowsAHandOver(t *testing.T) {
 	t.Parallel()
 	config := writeConfig(t, `tools: {slow: {shell: "echo begun; sleep 1; echo done; exit 3", task: forbidden}}`)
 	for _, version := range []string{"2025-11-25", "2026-07-28", "2024-11-05", "2025-06-18"} {
-		people(t, append(config, "call", "slow", "--protocol", version, "--state", "memory", "--sync-wait", "300ms")...).is(t, 3, "begun\ndone\n", `^exit code 3 after [0-9.]+ s\n$`)
+		people(t, append(config, "call", "slow", "--protocol", version, "--state", "memory", "--sync-wait",
+			"300ms")...).is(t, 3, "begun\ndone\n", `^exit code 3 after [0-9.]+ s\n$`)
 	}
-	server := programCommand(t, append(config, "serve", "--state", "memory", "--sync-wait", "300ms", "--log-level", "error")...).Args
+	server := programCommand(t, append(config, "serve", "--state", "memory", "--sync-wait", "300ms",
+		"--log-level", "error")...).Args
 	for range 2 {
 		people(t, append([]string{"call", "slow", "--protocol", "2025-06-18", "--"}, server...)...).
-			is(t, exitFailure, "(begun\n)?", `^runnel: slow takes longer than the server waits: it is still running, as task \S+, which protocol 2025-06-18 cannot follow; `)
+			is(t, exitFailure, "(begun\n)?",
+				`^runnel: slow takes longer than the server waits: it is still running, as task \S+, which protocol 2025-06-18 cannot follow; `)
 	}
 }

@@ -15,14 +15,17 @@ import (
 func TestThousandTasks(t *testing.T) {
 	t.Parallel()
 	const (
-		tasks    = 1000
-		chunks   = 100 // 5 s of output
-		size     = 50
-		before   = time.Second // how long it reads, from the first task on
-		stalled  = 3 * time.Second
-		mostPeak = 192 << 20 // bytes: about 50 KiB a task (goroutines, log block, record), doubled by the collector, and the buffers
+		tasks   = 1000
+		chunks  = 100 // 5 s of output
+		size    = 50
+		before  = time.Second // how long it reads, from the first task on
+		stalled = 3 * time.Second
+		// bytes: about 50 KiB a task (goroutines, log block, record), doubled by the collector, and the
+		// buffers.
+		mostPeak = 192 << 20
 	)
-	s := process(t, programCommand(t, "--selftest", "--max-tasks", fmt.Sprint(tasks), "--max-in-flight", "2000"))
+	s := process(t, programCommand(t, "--selftest", "--max-tasks", fmt.Sprint(tasks),
+		"--max-in-flight", "2000"))
 	s.open()
 	began := time.Now()
 	for i := range tasks {
@@ -43,7 +46,8 @@ func TestThousandTasks(t *testing.T) {
 			t.Fatalf("%d tasks have ended, %d lines: %v\nstderr:\n%s", ended, len(lines), err, s.stderr)
 		}
 		lines = append(lines, arrival{line, time.Now()})
-		if bytes.Contains(line, []byte(`"notifications/tasks/status"`)) && bytes.Contains(line, []byte(`"completed"`)) {
+		if bytes.Contains(line, []byte(`"notifications/tasks/status"`)) &&
+			bytes.Contains(line, []byte(`"completed"`)) {
 			ended++
 		}
 	}
@@ -113,7 +117,8 @@ func chunkTime(t *testing.T, text string) time.Time {
 func (s *session) results(tasks map[string]*strings.Builder, want string) {
 	s.t.Helper()
 	for id := range tasks {
-		s.sendLine(`{"jsonrpc":"2.0","id":"result %s","method":"tasks/result","params":{"taskId":"%s"}}`, id, id)
+		s.sendLine(`{"jsonrpc":"2.0","id":"result %s","method":"tasks/result","params":{"taskId":"%s"}}`, id,
+			id)
 	}
 	for range tasks {
 		if line := s.line(); !bytes.Contains(line, []byte(want)) {
@@ -161,9 +166,10 @@ func (s *session) listed(tasks map[string]*strings.Builder) {
 func TestFastTalkerIsBounded(t *testing.T) {
 	t.Parallel()
 	const (
-		chunks   = 100_000
-		size     = 50
-		mostPeak = 48 << 20 // bytes: 1 MiB not yet delivered, 4 MiB kept, the output buffers, and the collector's slack
+		chunks = 100_000
+		size   = 50
+		// bytes: 1 MiB not yet delivered, 4 MiB kept, the output buffers, and the collector's slack.
+		mostPeak = 48 << 20
 	)
 	s := process(t, programCommand(t, "--selftest"))
 	s.open()
@@ -189,7 +195,8 @@ func TestFastTalkerIsBounded(t *testing.T) {
 		t.Errorf("after the partials came %s", clipLine(line))
 	}
 	peak, known := peakRSS(s.pid)
-	t.Logf("%d MB in %v, 1 s of it stalled; peak memory %d MiB", text.Len()/1e6, took.Round(time.Millisecond), peak>>20)
+	t.Logf("%d MB in %v, 1 s of it stalled; peak memory %d MiB", text.Len()/1e6,
+		took.Round(time.Millisecond), peak>>20)
 	if known && peak > mostPeak {
 		t.Errorf("peak memory %d MiB, want at most %d", peak>>20, mostPeak>>20)
 	}

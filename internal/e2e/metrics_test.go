@@ -19,9 +19,12 @@ import (
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	w := newWitness(t, programCommand(t, append(writeConfig(t, `tasks: {maxLive: 1}`), "--selftest", "--metrics", ":0", "--log-format", "json", "--fallback-tools", "always")...))
+	w := newWitness(t, programCommand(t,
+		append(writeConfig(t, `tasks: {maxLive: 1}`), "--selftest", "--metrics", ":0", "--log-format", "json",
+			"--fallback-tools", "always")...))
 	started := func(tool string, arguments map[string]any) answer {
-		return w.call("tools/call", map[string]any{"name": tool, "task": map[string]any{}, "arguments": arguments})
+		return w.call("tools/call", map[string]any{"name": tool, "task": map[string]any{},
+			"arguments": arguments})
 	}
 	var created mcp.CreateTaskResult
 	if err := json.Unmarshal(started("echo", map[string]any{"text": "secret"}).Result, &created); err != nil {
@@ -29,8 +32,11 @@ func TestMetrics(t *testing.T) {
 	}
 	// Each of these retrieves the result; tasks/get of a session does not carry it.
 	w.must(&mcp.CallToolResult{}, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
-	w.must(&mcp.DetailedTask{}, "tasks/get", json.RawMessage(inEra(takes, "", `"taskId":"`+created.Task.TaskID+`"`)))
-	w.must(&mcp.CallToolResult{}, "tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": created.Task.TaskID}})
+	w.must(&mcp.DetailedTask{}, "tasks/get",
+		json.RawMessage(inEra(takes, "", `"taskId":"`+created.Task.TaskID+`"`)))
+	w.must(&mcp.CallToolResult{}, "tools/call",
+		map[string]any{"name": "get_task_result",
+			"arguments": map[string]any{"task_id": created.Task.TaskID}})
 	w.must(&mcp.Task{}, "tasks/get", map[string]any{"taskId": created.Task.TaskID})
 	started("sleep", map[string]any{"ms": 600_000})
 	if a := started("echo", map[string]any{"text": "x"}); a.Error == nil {
@@ -51,11 +57,13 @@ func TestMetrics(t *testing.T) {
 	}
 	w.end()
 	// The audit: who did what with which task, and nothing of what it said.
-	for event, times := range map[string]int{"task created": 2, "task result retrieved": 3, "task ended": 2, "task refused": 1} {
+	for event, times := range map[string]int{"task created": 2, "task result retrieved": 3, "task ended": 2,
+		"task refused": 1} {
 		n := 0
 		for line := range strings.Lines(w.log.String()) {
 			var e struct{ Message, TaskID, Owner string }
-			if json.Unmarshal([]byte(line), &e) == nil && e.Message == event && e.TaskID != "" && e.Owner == "local" {
+			if json.Unmarshal([]byte(line), &e) == nil && e.Message == event && e.TaskID != "" &&
+				e.Owner == "local" {
 				n++
 			}
 		}
@@ -98,10 +106,12 @@ func probe(t *testing.T, log *syncBuffer, path string) (status int, page string)
 // and every line of the log is JSON.
 func TestMetricsConnectionsAreFew(t *testing.T) {
 	t.Parallel()
-	w := newWitness(t, programCommand(t, "--selftest", "--state", "memory", "--metrics", ":0", "--log-format", "json"))
+	w := newWitness(t, programCommand(t, "--selftest", "--state", "memory", "--metrics", ":0",
+		"--log-format", "json"))
 	var address []string
 	for deadline := time.Now().Add(watchdog); address == nil; time.Sleep(10 * time.Millisecond) {
-		if address = regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).FindStringSubmatch(w.log.String()); time.Now().After(deadline) {
+		if address = regexp.MustCompile(`"address":"(127\.0\.0\.1:[0-9]+)"`).
+			FindStringSubmatch(w.log.String()); time.Now().After(deadline) {
 			t.Fatalf("no address on loopback:\n%s", &w.log)
 		}
 	}
@@ -113,7 +123,8 @@ func TestMetricsConnectionsAreFew(t *testing.T) {
 		}
 		n := 0
 		for _, entry := range entries {
-			if target, err := os.Readlink(filepath.Join(directory, entry.Name())); err == nil && strings.HasPrefix(target, "socket:") {
+			if target, err := os.Readlink(filepath.Join(directory, entry.Name())); err == nil &&
+				strings.HasPrefix(target, "socket:") {
 				n++
 			}
 		}
@@ -128,7 +139,8 @@ func TestMetricsConnectionsAreFew(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	if _, err := http.Get("http://" + address[1] + "/metrics"); err != nil { // it waits for its turn after them
+	// It waits for its turn after them.
+	if _, err := http.Get("http://" + address[1] + "/metrics"); err != nil {
 		t.Fatal(err)
 	}
 	if n := sockets() - before; n > maxScrapes {

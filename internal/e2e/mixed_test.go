@@ -29,7 +29,8 @@ func TestMixedEras(t *testing.T) {
 	s.open()
 	ctx, stop := context.WithTimeout(t.Context(), 2*watchdog)
 	defer stop()
-	m := &mixed{s: s, ctx: ctx, calls: map[string]*mixedCall{}, tasks: map[string]*mixedTask{}, seq: map[string]int{}}
+	m := &mixed{s: s, ctx: ctx, calls: map[string]*mixedCall{}, tasks: map[string]*mixedTask{},
+		seq: map[string]int{}}
 	first := make(chan error, 1) // the first error; the others follow from it
 	failed := func(err error) {
 		select {
@@ -92,7 +93,8 @@ func TestMixedEras(t *testing.T) {
 // handshakeScript is what a client of the session does: tasks with partials, results, cancels, and plain
 // calls.
 func handshakeScript(m *mixedClient, _ int) error {
-	if err := m.says("tools/call", `{"name":"echo","arguments":{"text":"plain"}}`, `"text":"plain"`); err != nil {
+	if err := m.says("tools/call", `{"name":"echo","arguments":{"text":"plain"}}`,
+		`"text":"plain"`); err != nil {
 		return err
 	}
 	id, err := m.startTask(`{"name":"stream","arguments":{"count":20,"intervalMs":1},"task":{}}`)
@@ -104,14 +106,16 @@ func handshakeScript(m *mixedClient, _ int) error {
 		m.says("tasks/list", `{}`, `"tasks":[`),
 		m.says("tools/list", `{}`, `"name":"echo"`),
 		m.says("ping", `{}`, `{}`),
-		m.says("tools/call", `{"name":"test_tool_with_progress","_meta":{"progressToken":"handshake `+id+`"}}`, `"content"`),
+		m.says("tools/call", `{"name":"test_tool_with_progress","_meta":{"progressToken":"handshake `+id+
+			`"}}`, `"content"`),
 	)
 }
 
 // cancelTask starts a task of the session and cancels it.
 func (m *mixedClient) cancelTask(call string) error {
 	id, err := m.startTask(call)
-	return errors.Join(err, m.says("tasks/cancel", `{"taskId":"`+id+`"}`, `"cancelled"`), m.ends(id, "cancelled"))
+	return errors.Join(err, m.says("tasks/cancel", `{"taskId":"`+id+`"}`, `"cancelled"`),
+		m.ends(id, "cancelled"))
 }
 
 // Capabilities of clients of the stateless era.
@@ -142,8 +146,10 @@ func statelessScript(m *mixedClient, i int) error {
 	token := strconv.FormatInt(m.number(), 10)
 	err := errors.Join(
 		m.says(first, inEra("", "", ""), names),
-		m.says("tools/call", inEra("", "", `"name":"echo","arguments":{"text":"stateless"}`), `"text":"stateless"`),
-		m.says("tools/call", inEra(takesPartials, `"partialResultToken":"`+token+`"`, `"name":"stream","arguments":{"count":5}`), `"streamed 5 chunks"`),
+		m.says("tools/call", inEra("", "", `"name":"echo","arguments":{"text":"stateless"}`),
+			`"text":"stateless"`),
+		m.says("tools/call", inEra(takesPartials, `"partialResultToken":"`+token+`"`,
+			`"name":"stream","arguments":{"count":5}`), `"streamed 5 chunks"`),
 	)
 	if err != nil {
 		return err
@@ -153,10 +159,12 @@ func statelessScript(m *mixedClient, i int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.send("subscriptions/listen", inEra(takes, "", `"notifications":{"taskIds":["`+id+`"]}`)); err != nil {
+	if _, err := m.send("subscriptions/listen",
+		inEra(takes, "", `"notifications":{"taskIds":["`+id+`"]}`)); err != nil {
 		return err
 	}
-	err = errors.Join(m.ends(id, "completed"), m.says("tasks/get", inEra(takes, "", `"taskId":"`+id+`"`), `"streamed 20 chunks"`))
+	err = errors.Join(m.ends(id, "completed"),
+		m.says("tasks/get", inEra(takes, "", `"taskId":"`+id+`"`), `"streamed 20 chunks"`))
 	if err != nil {
 		return err
 	}
@@ -239,7 +247,8 @@ func (m *mixedClient) send(method, params string) (*mixedCall, error) {
 	case <-m.ctx.Done():
 		return nil, fmt.Errorf("%s: the client of the other era has not had its turn", method)
 	}
-	c := &mixedCall{stateless: strings.Contains(params, `"io.modelcontextprotocol/protocolVersion"`), params: params, answered: make(chan struct{})}
+	c := &mixedCall{stateless: strings.Contains(params, `"io.modelcontextprotocol/protocolVersion"`),
+		params: params, answered: make(chan struct{})}
 	id := strconv.FormatInt(m.number(), 10)
 	m.mu.Lock()
 	m.calls[id] = c
@@ -248,7 +257,8 @@ func (m *mixedClient) send(method, params string) (*mixedCall, error) {
 	}
 	m.lastStateless = c.stateless
 	m.mu.Unlock()
-	return c, m.s.send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", id, method, params))
+	return c, m.s.send(fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"method":%q,"params":%s}`+"\n", id,
+		method, params))
 }
 
 // request sends a request and waits for its result.
@@ -358,7 +368,8 @@ func (m *mixed) take(line []byte) error {
 	}
 	var meta map[string]json.RawMessage
 	_ = json.Unmarshal(r["_meta"], &meta)
-	if typed, named := r["resultType"] != nil, meta["io.modelcontextprotocol/serverInfo"] != nil; typed != c.stateless || named != c.stateless {
+	if typed, named := r["resultType"] != nil,
+		meta["io.modelcontextprotocol/serverInfo"] != nil; typed != c.stateless || named != c.stateless {
 		return errors.New("an answer in the shape of the other era")
 	}
 	if id := taskOf(e.Result); id != "" && m.tasks[id] == nil {
@@ -386,7 +397,8 @@ func (m *mixed) told(e envelope) error {
 		return err
 	}
 	subscription := string(p.Meta["io.modelcontextprotocol/subscriptionId"])
-	if c := m.calls[subscription]; subscription != "" && (c == nil || !c.stateless || !strings.Contains(c.params, p.TaskID)) {
+	if c := m.calls[subscription]; subscription != "" &&
+		(c == nil || !c.stateless || !strings.Contains(c.params, p.TaskID)) {
 		return errors.New("no subscription asked for it")
 	}
 	inSession := subscription == ""

@@ -67,12 +67,15 @@ tools:
 	}
 
 	talks := begin(here, "talks")
-	view := dialPage(t, "", rpc.DialOptions{Command: append([]string{program}, config...), Env: env, Version: "2026-07-28"})
-	if text, status := view.follow(talks, func(string) {}); text != "one\ntwo\nthree\n" || status != "completed" {
+	view := dialPage(t, "", rpc.DialOptions{Command: append([]string{program}, config...), Env: env,
+		Version: "2026-07-28"})
+	if text, status := view.follow(talks, func(string) {}); text != "one\ntwo\nthree\n" ||
+		status != "completed" {
 		t.Errorf("the live view of another runnel: %q, %s", text, status)
 	}
 	var found struct{ Matches []struct{ Line string } }
-	if view.get(&found, "view_search", fmt.Sprintf(`{"taskId":%q,"pattern":"^T"}`, talks)); len(found.Matches) != 2 {
+	if view.get(&found, "view_search",
+		fmt.Sprintf(`{"taskId":%q,"pattern":"^T"}`, talks)); len(found.Matches) != 2 {
 		t.Errorf("%+v", found)
 	}
 	var again struct{ TaskID string }
@@ -108,7 +111,8 @@ tools:
 
 	lost := begin(here, "slow")
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
-		if out, _ := people("tasks", "get", lost); strings.Contains(out, "begun") || strings.Contains(out, "6 bytes") {
+		if out, _ := people("tasks", "get", lost); strings.Contains(out, "begun") ||
+			strings.Contains(out, "6 bytes") {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -119,7 +123,8 @@ tools:
 		t.Fatal(err)
 	}
 	out, _ := people("tasks", "wait", lost)
-	if out += must(people("tasks", "get", lost)); !strings.Contains(out, "failed") || !strings.Contains(out, "is gone") {
+	if out += must(people("tasks", "get", lost)); !strings.Contains(out, "failed") ||
+		!strings.Contains(out, "is gone") {
 		t.Errorf("%s", out)
 	}
 	if err := there.closeStdin(); err != nil {

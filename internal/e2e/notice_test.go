@@ -61,11 +61,13 @@ func (w *witness) ended(id string) {
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	program, file := noting(t)
-	cmd := programCommand(t, "call", "fail", "message=--no\x1b[1m<b>", "--selftest", "--notify", "0", "--state", "memory")
+	cmd := programCommand(t, "call", "fail", "message=--no\x1b[1m<b>", "--selftest", "--notify", "0",
+		"--state", "memory")
 	cmd.Env = append(cmd.Env, "PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	out, _ := cmd.CombinedOutput()
 	text, _ := os.ReadFile(file)
-	if line := string(text); !strings.HasSuffix(line, " failed --no&lt;b&gt;\n") || strings.Count(line, "\n") != 1 {
+	if line := string(text); !strings.HasSuffix(line, " failed --no&lt;b&gt;\n") ||
+		strings.Count(line, "\n") != 1 {
 		t.Errorf("%q\n%s", line, out)
 	}
 }
@@ -117,7 +119,8 @@ func TestNoticeOfADetachedTask(t *testing.T) {
 tools:
   wait: {shell: 'while [ ! -e %s.go ]; do sleep 0.02; done; echo over', detach: true, notify: {after: 0, command: [./notify-send]}}
 `, file)), "--state", stateDir(t))
-	if err := os.Link(program, filepath.Join(filepath.Dir(args[1]), "notify-send")); err != nil { // the command runs beside the config
+	// The command runs beside the config.
+	if err := os.Link(program, filepath.Join(filepath.Dir(args[1]), "notify-send")); err != nil {
 		t.Fatal(err)
 	}
 	killed, follows := newWitness(t, programCommand(t, args...)), newWitness(t, programCommand(t, args...))
@@ -149,7 +152,9 @@ func TestNoticeHangs(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	w := newWitness(t, programCommand(t, append(writeConfig(t, "notify: {after: 0, url: "+server.URL+"}"), "--selftest", "--state", t.TempDir())...))
+	w := newWitness(t, programCommand(t,
+		append(writeConfig(t, "notify: {after: 0, url: "+server.URL+"}"), "--selftest", "--state",
+			t.TempDir())...))
 	for range 3 {
 		w.ended(w.start("echo", time.Hour, map[string]any{"text": "fine"}))
 	}
@@ -192,7 +197,9 @@ tools:
 	noticed(t, file, second)
 	front.ended(second)
 	c.until(second+".*completed", "tasks", "list", "-o", "json")
-	for deadline := time.Now().Add(watchdog); !strings.Contains(log.String(), "task handed back"); time.Sleep(10 * time.Millisecond) { // the first worker has heard of it, too
+	// The first worker has heard of it, too.
+	for deadline := time.Now().Add(watchdog); !strings.Contains(log.String(),
+		"task handed back"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the first worker does not hear of the end")
 		}

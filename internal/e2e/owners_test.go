@@ -21,13 +21,16 @@ tools:
   nap: {shell: 'echo dozing; exec sleep 600'}
 `)
 	serve := func(owner string) *witness {
-		return newWitness(t, programCommand(t, append(config, "--selftest", "--state", dir, "--owner", owner, "--fallback-tools", "always", "--immediate-wait", "1ms")...))
+		return newWitness(t, programCommand(t,
+			append(config, "--selftest", "--state", dir, "--owner", owner, "--fallback-tools", "always",
+				"--immediate-wait", "1ms")...))
 	}
 	alice, bob := serve("alice"), serve("bob")
 	start := func(w *witness, tool string, arguments map[string]any) string {
 		var created mcp.CreateTaskResult
-		w.must(&created, "tools/call", map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{},
-			"_meta": map[string]any{mcp.MetaVariables: map[string]any{"of": "alice"}}})
+		w.must(&created, "tools/call",
+			map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{},
+				"_meta": map[string]any{mcp.MetaVariables: map[string]any{"of": "alice"}}})
 		return created.Task.TaskID
 	}
 	const unknown = "00000000-0000-4000-8000-000000000000"
@@ -48,14 +51,18 @@ tools:
 		{"runnel/tasks/variables", `{"taskId":"ID","set":{"a":1}}`, `"taskId":"ID","set":{"a":1}`},
 		{"runnel/tasks/variables", `{"taskId":"ID"}`, `"taskId":"ID"`},
 		{"resources/read", `{"uri":"runnel://tasks/ID/log"}`, `"uri":"runnel://tasks/ID/log"`},
-		{"resources/read", `{"uri":"runnel://tasks/ID/log?after=1"}`, `"uri":"runnel://tasks/ID/log?after=1"`},
+		{"resources/read", `{"uri":"runnel://tasks/ID/log?after=1"}`,
+			`"uri":"runnel://tasks/ID/log?after=1"`},
 		{"resources/subscribe", `{"uri":"runnel://tasks/ID/log"}`, ""},
 		{"resources/unsubscribe", `{"uri":"runnel://tasks/ID/log"}`, ""},
-		{"tools/call", `{"name":"get_task_result","arguments":{"task_id":"ID"}}`, `"name":"get_task_result","arguments":{"task_id":"ID"}`},
+		{"tools/call", `{"name":"get_task_result","arguments":{"task_id":"ID"}}`,
+			`"name":"get_task_result","arguments":{"task_id":"ID"}`},
 		{"tools/call", `{"name":"get_task_result","arguments":{"task_id":"ID","wait_ms":100}}`, ""},
-		{"tools/call", `{"name":"cancel_task","arguments":{"task_id":"ID"}}`, `"name":"cancel_task","arguments":{"task_id":"ID"}`},
+		{"tools/call", `{"name":"cancel_task","arguments":{"task_id":"ID"}}`,
+			`"name":"cancel_task","arguments":{"task_id":"ID"}`},
 	} {
-		for name, params := range map[string]json.RawMessage{"handshake": json.RawMessage(c.params), "stateless": era(c.eraParams)} {
+		for name, params := range map[string]json.RawMessage{"handshake": json.RawMessage(c.params),
+			"stateless": era(c.eraParams)} {
 			if name == "handshake" && c.params == "" || name == "stateless" && c.eraParams == "" {
 				continue
 			}
@@ -73,7 +80,8 @@ tools:
 			}
 			for state, id := range foreign {
 				if got := ask(id); got != want {
-					t.Errorf("%s, %s %s of another's %s task:\n%s\nof what never was:\n%s", name, c.method, c.params, state, got, want)
+					t.Errorf("%s, %s %s of another's %s task:\n%s\nof what never was:\n%s", name, c.method,
+						c.params, state, got, want)
 				}
 			}
 		}
@@ -108,7 +116,8 @@ tools:
 	// A subscription to it is acknowledged without it, and tells nothing.
 	for state, id := range foreign {
 		listen := func(id string) string {
-			request, _ := bob.send("subscriptions/listen", era(fmt.Sprintf(`"notifications":{"taskIds":[%q],"resourceSubscriptions":["runnel://tasks/%s/log"]}`, id, id)))
+			request, _ := bob.send("subscriptions/listen",
+				era(fmt.Sprintf(`"notifications":{"taskIds":[%q],"resourceSubscriptions":["runnel://tasks/%s/log"]}`, id, id)))
 			said := bob.acknowledged(request)
 			bob.notify("notifications/cancelled", map[string]any{"requestId": request})
 			return said
@@ -120,7 +129,8 @@ tools:
 
 	// Nothing of it was changed, and nothing was told.
 	alice.must(&mcp.Task{}, "ping", map[string]any{})
-	for state, want := range map[string]mcp.TaskStatus{"ended": mcp.TaskCompleted, "running": mcp.TaskWorking, "recovered": mcp.TaskFailed} {
+	for state, want := range map[string]mcp.TaskStatus{"ended": mcp.TaskCompleted, "running": mcp.TaskWorking,
+		"recovered": mcp.TaskFailed} {
 		var task mcp.Task
 		alice.must(&task, "tasks/get", map[string]any{"taskId": foreign[state]})
 		variables, err := json.Marshal(task.Meta[mcp.MetaVariables])
@@ -128,7 +138,8 @@ tools:
 			t.Errorf("the %s task: %s, variables %s", state, task.Status, variables)
 		}
 		id := foreign[state]
-		if _, told := bob.statuses[id]; told || bob.partialsOf(id) > 0 || bob.count("runnel://tasks/"+id+"/log") > 0 {
+		if _, told := bob.statuses[id]; told || bob.partialsOf(id) > 0 ||
+			bob.count("runnel://tasks/"+id+"/log") > 0 {
 			t.Errorf("bob was told of the %s task", state)
 		}
 	}
@@ -144,9 +155,12 @@ func TestOthersCursors(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
 	page := func(owner string, tasks int) (w *witness, cursor string) {
-		w = newWitness(t, programCommand(t, "--selftest", "--state", dir, "--owner", owner, "--max-tasks", "1000"))
+		w = newWitness(t, programCommand(t, "--selftest", "--state", dir, "--owner", owner,
+			"--max-tasks", "1000"))
 		for range tasks {
-			w.must(&mcp.CreateTaskResult{}, "tools/call", map[string]any{"name": "echo", "arguments": map[string]any{"text": "x"}, "task": map[string]any{}})
+			w.must(&mcp.CreateTaskResult{}, "tools/call",
+				map[string]any{"name": "echo", "arguments": map[string]any{"text": "x"},
+					"task": map[string]any{}})
 		}
 		var list mcp.ListTasksResult
 		w.must(&list, "tasks/list", map[string]any{})
@@ -166,7 +180,8 @@ func TestOthersCursors(t *testing.T) {
 	}
 	for _, cursor := range []string{first, "1", "nonsense", strings.Repeat("a", len(first))} {
 		a := bob.call("tasks/list", map[string]any{"cursor": cursor})
-		if a.Error == nil || a.Error.Code != mcp.CodeInvalidParams || !strings.Contains(a.Error.Message, "invalid cursor") {
+		if a.Error == nil || a.Error.Code != mcp.CodeInvalidParams ||
+			!strings.Contains(a.Error.Message, "invalid cursor") {
 			t.Errorf("%q: %s %+v", cursor, a.Result, a.Error)
 		}
 	}
@@ -188,13 +203,16 @@ func TestLimitsOfAnOwner(t *testing.T) {
 		}
 	}
 	start := func(w *witness) answer {
-		return w.call("tools/call", map[string]any{"name": "sleep", "arguments": map[string]any{"ms": 600_000}, "task": map[string]any{}})
+		return w.call("tools/call", map[string]any{"name": "sleep",
+			"arguments": map[string]any{"ms": 600_000}, "task": map[string]any{}})
 	}
 	eraCall := func(w *witness, tool string) answer {
-		return w.call("tools/call", json.RawMessage(inEra(takes, "", fmt.Sprintf(`"name":%q,"arguments":{}`, tool))))
+		return w.call("tools/call", json.RawMessage(inEra(takes, "",
+			fmt.Sprintf(`"name":%q,"arguments":{}`, tool))))
 	}
 	serve := func(config string, flags ...string) *witness {
-		return newWitness(t, programCommand(t, append(append(writeConfig(t, config), "--selftest"), flags...)...))
+		return newWitness(t, programCommand(t,
+			append(append(writeConfig(t, config), "--selftest"), flags...)...))
 	}
 
 	t.Run("live", func(t *testing.T) {
@@ -212,8 +230,11 @@ func TestLimitsOfAnOwner(t *testing.T) {
 		for _, w := range []*witness{a, b} {
 			refused(start(w), "2", "tasks.maxLive")
 			refused(eraCall(w, "must"), "2", "tasks.maxLive")
-			result := w.call("tools/call", map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "sleep", "arguments": map[string]any{"ms": 1}}})
-			if said := string(result.Result); !strings.Contains(said, "tasks.maxLive") || !strings.Contains(said, `"isError":true`) {
+			result := w.call("tools/call",
+				map[string]any{"name": "start_task",
+					"arguments": map[string]any{"tool": "sleep", "arguments": map[string]any{"ms": 1}}})
+			if said := string(result.Result); !strings.Contains(said, "tasks.maxLive") ||
+				!strings.Contains(said, `"isError":true`) {
 				t.Errorf("start_task: %s %+v", said, result.Error)
 			}
 		}
@@ -248,7 +269,8 @@ func TestLimitsOfAnOwner(t *testing.T) {
 	t.Run("requests", func(t *testing.T) {
 		t.Parallel()
 		const config = "tasks: {maxRequestsPerSecond: 4}"
-		for era, params := range map[string]json.RawMessage{"handshake": json.RawMessage(`{"taskId":"x"}`), "stateless": json.RawMessage(inEra(takes, "", `"taskId":"x"`))} {
+		for era, params := range map[string]json.RawMessage{"handshake": json.RawMessage(`{"taskId":"x"}`),
+			"stateless": json.RawMessage(inEra(takes, "", `"taskId":"x"`))} {
 			w := serve(config)
 			var answers []chan answer
 			for range 100 { // faster than they are allowed, on any machine

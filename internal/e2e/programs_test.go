@@ -34,42 +34,59 @@ func TestInteractivePrograms(t *testing.T) {
 		steps  []typing
 	}{
 		"python3": {
-			tool: `{command: [python3, -i, -q], interactive: true, env: {PYTHON_BASIC_REPL: "1"}}`, begins: ">>>",
-			steps: []typing{{types("6*7\n"), "42\n>>>"}, {types("for i in range(3): print('row', i)\n\n"), "row 2\n>>>"}, {presses("Up", "Up", "Enter"), ">>>"}, {types("import sys; sys.exit(3)\n"), "exit code 3"}},
+			tool:   `{command: [python3, -i, -q], interactive: true, env: {PYTHON_BASIC_REPL: "1"}}`,
+			begins: ">>>",
+			steps: []typing{{types("6*7\n"), "42\n>>>"},
+				{types("for i in range(3): print('row', i)\n\n"), "row 2\n>>>"},
+				{presses("Up", "Up", "Enter"), ">>>"}, {types("import sys; sys.exit(3)\n"), "exit code 3"}},
 		},
 		"node": {
 			tool: `{command: [node, -i], interactive: true}`, begins: ">",
-			steps: []typing{{types("6*7\n"), "42\n>"}, {types("[1,2].map(x => x * 10)\n"), "[ 10, 20 ]"}, {presses("Up", "Enter"), "[ 10, 20 ]"}, {types(".exit\n"), "completed, exit code 0"}},
+			steps: []typing{{types("6*7\n"), "42\n>"}, {types("[1,2].map(x => x * 10)\n"), "[ 10, 20 ]"},
+				{presses("Up", "Enter"), "[ 10, 20 ]"}, {types(".exit\n"), "completed, exit code 0"}},
 		},
 		"sqlite3": {
 			tool: `{command: [sqlite3], interactive: true}`, begins: "sqlite>",
-			steps: []typing{{types("create table t(x); insert into t values (42);\n"), "sqlite>"}, {types("select x * 2 from t;\n"), "84\nsqlite>"}, {map[string]any{"eof": true}, "completed, exit code 0"}},
+			steps: []typing{{types("create table t(x); insert into t values (42);\n"), "sqlite>"},
+				{types("select x * 2 from t;\n"), "84\nsqlite>"},
+				{map[string]any{"eof": true}, "completed, exit code 0"}},
 		},
 		"gdb": {
 			tool: `{command: [gdb, -q, -nx], interactive: true}`, begins: "(gdb)",
-			steps: []typing{{types("print 6*7\n"), "$1 = 42\n(gdb)"}, {types("quit\n"), "completed, exit code 0"}},
+			steps: []typing{{types("print 6*7\n"), "$1 = 42\n(gdb)"},
+				{types("quit\n"), "completed, exit code 0"}},
 		},
 		"vim": {
-			tool: `{command: [vim, -u, NONE, -N, note.txt], interactive: true}`, files: map[string]string{"note.txt": "one\ntwo\n"}, begins: "two",
-			steps: []typing{{types("othree\n"), "three"}, {presses("Escape"), ""}, {map[string]any{"text": ":%s/o/0/g\n", "screen": true}, "0ne\nthree\n"}, {types(":wq\n"), "completed, exit code 0"}},
+			tool:  `{command: [vim, -u, NONE, -N, note.txt], interactive: true}`,
+			files: map[string]string{"note.txt": "one\ntwo\n"}, begins: "two",
+			steps: []typing{{types("othree\n"), "three"}, {presses("Escape"), ""},
+				{map[string]any{"text": ":%s/o/0/g\n", "screen": true}, "0ne\nthree\n"},
+				{types(":wq\n"), "completed, exit code 0"}},
 		},
 		"less": {
-			tool: `{command: [less, long.txt], interactive: true, env: {LESS: ""}}`, files: map[string]string{"long.txt": numbers(200)}, begins: "line 30\n",
-			steps: []typing{{presses("Space"), "line 60\n"}, {types("/line 150\n"), "line 150\n"}, {map[string]any{"keys": []string{"g"}, "screen": true}, "line 1\nline 2\n"}, {types("q"), "completed, exit code 0"}},
+			tool:  `{command: [less, long.txt], interactive: true, env: {LESS: ""}}`,
+			files: map[string]string{"long.txt": numbers(200)}, begins: "line 30\n",
+			steps: []typing{{presses("Space"), "line 60\n"}, {types("/line 150\n"), "line 150\n"},
+				{map[string]any{"keys": []string{"g"}, "screen": true}, "line 1\nline 2\n"},
+				{types("q"), "completed, exit code 0"}},
 		},
 		"top": {
 			tool: `{command: [top, -d, "600"], interactive: true}`, begins: "PID",
-			steps: []typing{{presses("h"), "Help for Interactive Commands"}, {presses("Escape"), "PID"}, {types("q"), "completed, exit code 0"}},
+			steps: []typing{{presses("h"), "Help for Interactive Commands"}, {presses("Escape"), "PID"},
+				{types("q"), "completed, exit code 0"}},
 		},
 		"npm": {
 			tool: `{command: [npm, init], interactive: true}`, begins: "package name:",
 			steps: []typing{
-				{types("made-here\n"), "version:"}, {types("\n"), "description:"}, {types("a test\n"), "entry point:"}, {types("\n"), "test command:"},
-				{types("\n"), "git repository:"}, {types("\n"), "keywords:"}, {types("\n"), "author:"}, {types("\n"), "license:"},
+				{types("made-here\n"), "version:"}, {types("\n"), "description:"},
+				{types("a test\n"), "entry point:"}, {types("\n"), "test command:"},
+				{types("\n"), "git repository:"}, {types("\n"), "keywords:"}, {types("\n"), "author:"},
+				{types("\n"), "license:"},
 			},
 		},
 		"ssh-keygen": {
-			tool: `{command: [ssh-keygen, -t, ed25519, -f, key], interactive: true}`, files: map[string]string{"key": "old", "key.pub": "old"}, begins: "Overwrite (y/n)?",
+			tool:  `{command: [ssh-keygen, -t, ed25519, -f, key], interactive: true}`,
+			files: map[string]string{"key": "old", "key.pub": "old"}, begins: "Overwrite (y/n)?",
 			steps: []typing{{types("n\n"), "exit code"}},
 		},
 		"git": {
@@ -87,7 +104,8 @@ func TestInteractivePrograms(t *testing.T) {
 			for range 2 {
 				config := writeConfig(t, "tools: {program: "+program.tool+"}")
 				for file, content := range program.files {
-					if err := os.WriteFile(filepath.Join(filepath.Dir(config[1]), file), []byte(content), 0o600); err != nil {
+					if err := os.WriteFile(filepath.Join(filepath.Dir(config[1]), file), []byte(content),
+						0o600); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -117,7 +135,9 @@ func numbers(n int) string {
 // A session of 50 steps costs a model at most 1.2 times what has changed on the screen.
 func TestWhatASessionCosts(t *testing.T) {
 	t.Parallel()
-	w := newWitness(t, programCommand(t, append(writeConfig(t, `tools: {sh: {command: [sh], interactive: true, env: {PS1: "% ", ENV: ""}}}`), "--state", "memory")...))
+	w := newWitness(t, programCommand(t,
+		append(writeConfig(t, `tools: {sh: {command: [sh], interactive: true, env: {PS1: "% ", ENV: ""}}}`),
+			"--state", "memory")...))
 	p := begin(w, "sh", nil)
 	paid, changed := 0, 0
 	for n := range 50 {
@@ -131,6 +151,7 @@ func TestWhatASessionCosts(t *testing.T) {
 	}
 	t.Logf("50 steps cost %d bytes, and %d bytes have changed", paid, changed)
 	var result mcp.CallToolResult
-	w.must(&result, "tools/call", map[string]any{"name": "cancel_task", "arguments": map[string]any{"task_id": p.id}})
+	w.must(&result, "tools/call", map[string]any{"name": "cancel_task",
+		"arguments": map[string]any{"task_id": p.id}})
 	w.end()
 }

@@ -40,16 +40,19 @@ func startPrometheus(t *testing.T, targets ...string) *watching {
 	dir, address := t.TempDir(), freeAddress(t)
 	config := filepath.Join(dir, "prometheus.yml")
 	text := fmt.Sprintf("global: {scrape_interval: 3s, scrape_timeout: 3s, evaluation_interval: 1s}\nrule_files: [%q]\n"+
-		"scrape_configs: [{job_name: runnel, static_configs: [{targets: [%s]}]}]\n", rules, strings.Join(targets, ", "))
+		"scrape_configs: [{job_name: runnel, static_configs: [{targets: [%s]}]}]\n", rules,
+		strings.Join(targets, ", "))
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, check := range [][]string{{"rules", rules}, {"config", config}} {
-		if out, err := exec.Command("promtool", append([]string{"check"}, check...)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command("promtool", append([]string{"check"}, check...)...).
+			CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", check, err, out)
 		}
 	}
-	cmd := exec.Command("prometheus", "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"),
+	cmd := exec.Command("prometheus", "--config.file="+config,
+		"--storage.tsdb.path="+filepath.Join(dir, "data"),
 		"--web.listen-address="+address, "--log.level=warn")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -62,7 +65,8 @@ func startPrometheus(t *testing.T, targets ...string) *watching {
 func (p *watching) asks(path, has string) {
 	p.t.Helper()
 	said := ""
-	for deadline := time.Now().Add(watchdog); !regexp.MustCompile(has).MatchString(said); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !regexp.MustCompile(has).
+		MatchString(said); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			p.t.Errorf("%s has no %s:\n%s", path, has, said)
 			return
@@ -105,7 +109,8 @@ tools:
 	w := newWitness(t, serve)
 	call := func(tool string) (id map[string]any) {
 		var created mcp.CreateTaskResult
-		w.must(&created, "tools/call", map[string]any{"name": tool, "arguments": map[string]any{}, "task": map[string]any{}})
+		w.must(&created, "tools/call",
+			map[string]any{"name": tool, "arguments": map[string]any{}, "task": map[string]any{}})
 		return map[string]any{"taskId": created.Task.TaskID}
 	}
 	call("waits")
@@ -149,7 +154,8 @@ tools:
 	if err != nil || len(alerts.Groups) != 1 {
 		t.Fatal(alerts, err)
 	}
-	now := strings.NewReplacer("> 300", "> 1", "> 0.8 *", "> 0 *", "_current) <", "_current) <=") // what would take too long to wait for
+	// What would take too long to wait for.
+	now := strings.NewReplacer("> 300", "> 1", "> 0.8 *", "> 0 *", "_current) <", "_current) <=")
 	away := ""
 	for _, rule := range alerts.Groups[0].Rules {
 		if rule.Alert == "RunnelStateDoesNotAnswer" {

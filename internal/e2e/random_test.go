@@ -126,7 +126,8 @@ func playRandom(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	pick := func(values ...string) string { return values[rng.IntN(len(values))] }
 	config := fmt.Sprintf("fallbackTools: always\npartials: {pace: %s, %s}\ntasks: {syncWait: %s, immediateWait: %s, heartbeat: %s}",
-		pick("0s", "5ms", "50ms"), pick("maxBytes: 1KiB, maxPending: 1KiB", "maxBytes: 4KiB, maxPending: 64KiB", "maxBytes: 64KiB, maxPending: 1MiB"),
+		pick("0s", "5ms", "50ms"), pick("maxBytes: 1KiB, maxPending: 1KiB",
+			"maxBytes: 4KiB, maxPending: 64KiB", "maxBytes: 64KiB, maxPending: 1MiB"),
 		pick("0s", "300ms", "50s"), pick("0s", "20ms", "100ms"), pick("200ms", "10s"))
 	c := &randomClient{
 		t: t, rng: rng, s: inProcess(t, append(writeConfig(t, config), "--selftest")...),
@@ -145,7 +146,8 @@ func playRandom(t *testing.T, seed uint64) {
 	c.fetch()
 	for _, call := range c.calls {
 		if err := call.check(c.partial, c.pushed); err != nil {
-			t.Errorf("%s %s (task %t, modes %v, token %q, partials %t): %v", call.tool, call.arguments, call.task, call.modes, call.token, call.partials, err)
+			t.Errorf("%s %s (task %t, modes %v, token %q, partials %t): %v", call.tool, call.arguments,
+				call.task, call.modes, call.token, call.partials, err)
 		}
 	}
 	rest, code, err := c.s.finish()
@@ -156,7 +158,8 @@ func playRandom(t *testing.T, seed uint64) {
 		t.Errorf("%d requests were not answered (one has id %s)", n, id)
 	}
 	if t.Failed() {
-		t.Logf("version %s, partial %t, pushed %t, asks %t, config:\n%s\nstderr:\n%s", c.version, c.partial, c.pushed, c.asks, config, c.s.stderr)
+		t.Logf("version %s, partial %t, pushed %t, asks %t, config:\n%s\nstderr:\n%s", c.version, c.partial,
+			c.pushed, c.asks, config, c.s.stderr)
 	}
 }
 
@@ -208,16 +211,24 @@ func (c *randomClient) step(quick bool) {
 			c.reads = true
 		}
 	case 8:
-		if call := c.some(func(call *randomCall) bool { return !call.answered }); call != nil && c.rng.IntN(3) == 0 {
+		if call := c.some(func(call *randomCall) bool { return !call.answered }); call != nil &&
+			c.rng.IntN(3) == 0 {
 			call.cancelled = true
-			c.s.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`, call.id)
+			c.s.sendLine(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%q}}`,
+				call.id)
 		}
 	case 9:
-		if call := c.some(func(call *randomCall) bool { return call.taskID != "" && call.next < 0 }); call != nil {
+		if call := c.some(func(call *randomCall) bool {
+			return call.taskID != "" &&
+				call.next < 0
+		}); call != nil {
 			c.result(call)
 		}
 	default:
-		if call := c.some(func(call *randomCall) bool { return call.taskID != "" && call.streams() }); call != nil {
+		if call := c.some(func(call *randomCall) bool {
+			return call.taskID != "" &&
+				call.streams()
+		}); call != nil {
 			c.pull(call, 1+c.rng.Int64N(call.highest+3))
 		}
 	}
@@ -326,7 +337,8 @@ func (c *randomClient) answer() {
 			c.s.sendLine(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32000,"message":"no user"}}`, id)
 		default:
 			call.rest, call.fails = "accepted: yes", false
-			c.s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"answer":"yes"}}}`, id)
+			c.s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":{"action":"accept","content":{"answer":"yes"}}}`,
+				id)
 		}
 		return
 	}
@@ -415,7 +427,8 @@ func (c *randomClient) takeAnswer(m *wireMessage) error {
 // checkResult checks the whole result of a call.
 func (c *randomCall) checkResult(content []wireItem, isError bool) error {
 	if text := textOf(content); text != c.rest || imagesIn(content) != c.images || isError != c.fails {
-		return fmt.Errorf("result of %s %s says %.200q, isError %t, want %q, %t", c.tool, c.arguments, text, isError, c.rest, c.fails)
+		return fmt.Errorf("result of %s %s says %.200q, isError %t, want %q, %t", c.tool, c.arguments, text,
+			isError, c.rest, c.fails)
 	}
 	return nil
 }
@@ -441,7 +454,8 @@ func (c *randomCall) page(m *wireMessage) error {
 
 // pull asks for the segments after a number.
 func (c *randomClient) pull(call *randomCall, last int64) {
-	c.request("tasks/result", fmt.Sprintf(`{"taskId":%q,"lastSeqNr":%d}`, call.taskID, last), func(m *wireMessage) error {
+	c.request("tasks/result", fmt.Sprintf(`{"taskId":%q,"lastSeqNr":%d}`, call.taskID,
+		last), func(m *wireMessage) error {
 		if m.Error != nil {
 			return call.gone(m)
 		}
@@ -493,7 +507,8 @@ func (c *randomClient) handedOver(call *randomCall, m *wireMessage) error {
 
 // follow reads on where the call was handed over.
 func (c *randomClient) follow(call *randomCall) {
-	params := fmt.Sprintf(`{"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}}`, call.taskID, c.rng.IntN(2000))
+	params := fmt.Sprintf(`{"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}}`, call.taskID,
+		c.rng.IntN(2000))
 	c.request("tools/call", params, func(m *wireMessage) error {
 		if m.Error != nil {
 			return fmt.Errorf("get_task_result of %s fails", call.tool)
@@ -539,13 +554,15 @@ func (c *randomClient) stop() {
 			c.answer()
 		}
 		c.pass(d)
-		if len(c.answers) == 0 && !slices.ContainsFunc(c.calls, func(call *randomCall) bool { return !call.ended() }) {
+		if len(c.answers) == 0 && !slices.ContainsFunc(c.calls,
+			func(call *randomCall) bool { return !call.ended() }) {
 			return
 		}
 		if time.Since(began) > randomLimit {
 			for _, call := range c.calls {
 				if !call.ended() {
-					c.t.Errorf("%s %s has no end: task %q, answered %t, status %q", call.tool, call.arguments, call.taskID, call.answered, call.status)
+					c.t.Errorf("%s %s has no end: task %q, answered %t, status %q", call.tool, call.arguments,
+						call.taskID, call.answered, call.status)
 				}
 			}
 			c.t.Fatalf("%d requests have no answer\nstderr:\n%s", len(c.answers), c.s.stderr)

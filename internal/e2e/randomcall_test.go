@@ -77,7 +77,8 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 		c.rest = "no luck"
 		c.protocol = rng.IntN(3) == 0
 		c.fails = !c.protocol
-		c.arguments = fmt.Sprintf(`{"afterChunks":%d,"intervalMs":%d,"message":"no luck","protocol":%t}`, c.chunks, interval, c.protocol)
+		c.arguments = fmt.Sprintf(`{"afterChunks":%d,"intervalMs":%d,"message":"no luck","protocol":%t}`,
+			c.chunks, interval, c.protocol)
 	default:
 		c.tool = "stream"
 		c.chunks = rng.IntN(60)
@@ -104,7 +105,9 @@ func newRandomCall(rng *rand.Rand, id string, tasks, quick bool) *randomCall {
 
 // streams reports whether SEP-1905 streaming is the mode of a call that is not answered at once.
 func (c *randomCall) streams() bool {
-	return c.task && slices.Contains(c.modes, "streaming") && slices.Contains([]string{"stream", "fail", "blob"}, c.tool) // no other has output
+	// No other has output.
+	return c.task && slices.Contains(c.modes, "streaming") &&
+		slices.Contains([]string{"stream", "fail", "blob"}, c.tool)
 }
 
 // ended reports whether nothing more comes of the call.
@@ -133,7 +136,8 @@ func (c *randomCall) check(partial, pushed bool) error {
 		return nil
 	case c.streams():
 		if pushed && !c.whole() {
-			return fmt.Errorf("segment %d never came, or isComplete: true did not (%t)", c.seen()+1, c.complete)
+			return fmt.Errorf("segment %d never came, or isComplete: true did not (%t)", c.seen()+1,
+				c.complete)
 		}
 		if c.whole() {
 			return c.checkSegments()

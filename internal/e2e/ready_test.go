@@ -44,35 +44,45 @@ func taskID(said string) string {
 // command goes on as a task. The answers about it begin with what it has found since.
 func TestReady(t *testing.T) {
 	t.Parallel()
-	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t))...))
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t))...))
 	for range 2 {
 		said, r := w.texts("server", nil)
 		id := taskID(said)
-		if r.IsError || !strings.HasPrefix(said, "server: ready after 0.") || !strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task "+id+". Call get_task_result ") ||
+		if r.IsError || !strings.HasPrefix(said, "server: ready after 0.") ||
+			!strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task "+id+
+				". Call get_task_result ") ||
 			!strings.Contains(said, "\nmatched error: ERROR 1\nIts output so far:\nstarting\nERROR 1\nlistening on http://localhost:1/\n") {
 			t.Errorf("its call is answered with %q", said)
 		}
-		if said, _ := w.texts("list_tasks", nil); !strings.Contains(said, id+" server working, started 1 s ago: ready after 0.") {
+		if said, _ := w.texts("list_tasks", nil); !strings.Contains(said,
+			id+" server working, started 1 s ago: ready after 0.") {
 			t.Errorf("the list says %q", said)
 		}
 		said = ""
-		for deadline := time.Now().Add(watchdog); !strings.Contains(said, "ERROR 4\n") && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(said, "ERROR 4\n") &&
+			time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 			said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "wait_ms": 0, "after": 0})
 		}
-		if said, _ := w.texts("get_task_result", map[string]any{"task_id": id, "wait_ms": 0}); strings.Contains(said, "matched") {
+		if said, _ := w.texts("get_task_result",
+			map[string]any{"task_id": id, "wait_ms": 0}); strings.Contains(said, "matched") {
 			t.Errorf("the same is told twice: %q", said)
 		}
-		if said, _ := w.texts("cancel_task", map[string]any{"task_id": id}); !strings.HasSuffix(said, ": cancelled") {
+		if said, _ := w.texts("cancel_task", map[string]any{"task_id": id}); !strings.HasSuffix(said,
+			": cancelled") {
 			t.Errorf("it is cancelled with %q", said)
 		}
 		said, r = w.texts("prompt", nil)
-		if r.IsError || !strings.HasPrefix(said, "prompt: ready after 0.") || !strings.Contains(said, " s: name>\n") || !strings.HasSuffix(said, "\nname> ") {
+		if r.IsError || !strings.HasPrefix(said, "prompt: ready after 0.") ||
+			!strings.Contains(said, " s: name>\n") || !strings.HasSuffix(said, "\nname> ") {
 			t.Errorf("a prompt: %q", said)
 		}
-		if said, r := w.texts("short", nil); r.IsError || !strings.HasPrefix(said, "hi\nended before it was ready: exit code 0 after ") {
+		if said, r := w.texts("short", nil); r.IsError ||
+			!strings.HasPrefix(said, "hi\nended before it was ready: exit code 0 after ") {
 			t.Errorf("one that ends before says %q", said)
 		}
-		if said, r := w.texts("broken", nil); !r.IsError || !strings.HasPrefix(said, "hi\nended before it was ready: exit code 3 after ") {
+		if said, r := w.texts("broken", nil); !r.IsError ||
+			!strings.HasPrefix(said, "hi\nended before it was ready: exit code 3 after ") {
 			t.Errorf("one that fails before says %q", said)
 		}
 	}
@@ -82,7 +92,8 @@ func TestReady(t *testing.T) {
 // An answer begins with the matches since the last one: as many lines as the limit, and a number.
 func TestMatchesSinceTheLastAnswer(t *testing.T) {
 	t.Parallel()
-	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, `
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, `
 tools:
   build:
     shell: 'i=0; while [ $i -lt 217 ]; do i=$((i+1)); echo "ERROR $i"; done; echo WARN; exit 1'
@@ -97,7 +108,8 @@ tools:
 		if !strings.HasPrefix(said, want) {
 			t.Errorf("the answer begins with %.500q", said)
 		}
-		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id}); strings.Contains(said, "matched") {
+		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id}); strings.Contains(said,
+			"matched") {
 			t.Errorf("the next one says it again: %q", said)
 		}
 	}
@@ -107,9 +119,13 @@ tools:
 // A session that cannot go on with tasks gets the answer of a tool that is ready, too, and what becomes of it.
 func TestReadyWithoutTasks(t *testing.T) {
 	t.Parallel()
-	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t), "--fallback-tools", "never")...))
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t), "--fallback-tools",
+			"never")...))
 	for range 2 {
-		if said, r := w.texts("server", nil); r.IsError || !strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task ") || !strings.Contains(said, ". It ends with this session.\n") {
+		if said, r := w.texts("server", nil); r.IsError ||
+			!strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task ") ||
+			!strings.Contains(said, ". It ends with this session.\n") {
 			t.Errorf("its call is answered with %q", said)
 		}
 	}
@@ -126,13 +142,18 @@ func TestReadyInTheStatus(t *testing.T) {
 			w := newWitness(t, programCommand(t, append(writeConfig(t, yaml), "--state", stateDir(t))...))
 			for range 2 {
 				var created mcp.CreateTaskResult
-				w.must(&created, "tools/call", map[string]any{"name": "server", "arguments": map[string]any{}, "task": map[string]any{}})
+				w.must(&created, "tools/call",
+					map[string]any{"name": "server", "arguments": map[string]any{}, "task": map[string]any{}})
 				id := created.Task.TaskID
 				var got mcp.Task
-				for deadline := time.Now().Add(watchdog); !strings.Contains(got.StatusMessage, "matched error: ERROR 4") && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+				for deadline := time.Now().Add(watchdog); !strings.Contains(got.StatusMessage,
+					"matched error: ERROR 4") && time.Now().
+					Before(deadline); time.Sleep(20 * time.Millisecond) {
 					w.must(&got, "tasks/get", map[string]any{"taskId": id})
 				}
-				if got.Status != mcp.TaskWorking || !strings.HasPrefix(got.StatusMessage, "ready after 0.") || !strings.Contains(got.StatusMessage, " s: listening on http://localhost:1/; matched error: ERROR 4 (and 3 more)") {
+				if got.Status != mcp.TaskWorking || !strings.HasPrefix(got.StatusMessage, "ready after 0.") ||
+					!strings.Contains(got.StatusMessage,
+						" s: listening on http://localhost:1/; matched error: ERROR 4 (and 3 more)") {
 					t.Errorf("its status is %s, %q", got.Status, got.StatusMessage)
 				}
 				w.must(&got, "tasks/cancel", map[string]any{"taskId": id})
@@ -145,7 +166,8 @@ func TestReadyInTheStatus(t *testing.T) {
 // With until, an answer comes at the first new line that matches, or at the end.
 func TestUntil(t *testing.T) {
 	t.Parallel()
-	w := startWitness(&witness{t: t, patience: watchdog, plain: true}, programCommand(t, append(writeConfig(t, `
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, `
 tools:
   build: {shell: 'echo one; sleep 0.2; echo two; sleep 0.2; printf "three> "; sleep 600'}
   quick: {shell: 'echo one; echo two; exit 1'}
@@ -156,13 +178,19 @@ tools:
 		if !strings.HasPrefix(said, "build is task "+id+".\nmatched until: two\none\ntwo\n") {
 			t.Errorf("started until two: %q", said)
 		}
-		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "> $"}); !strings.HasPrefix(said, "matched until: three>\nthree> \n[working for ") {
+		if said, _ = w.texts("get_task_result",
+			map[string]any{"task_id": id, "until": "> $"}); !strings.HasPrefix(said,
+			"matched until: three>\nthree> \n[working for ") {
 			t.Errorf("until a prompt: %q", said)
 		}
-		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "two", "wait_ms": 200}); !strings.HasPrefix(said, "no line matches until \"two\" yet\n[working for ") {
+		if said, _ = w.texts("get_task_result",
+			map[string]any{"task_id": id, "until": "two", "wait_ms": 200}); !strings.HasPrefix(said,
+			"no line matches until \"two\" yet\n[working for ") {
 			t.Errorf("until what has been read: %q", said)
 		}
-		if said, _ = w.texts("get_task_result", map[string]any{"task_id": id, "until": "two", "after": 0, "wait_ms": 0}); !strings.HasPrefix(said, "matched until: two\none\ntwo\n") {
+		if said, _ = w.texts("get_task_result",
+			map[string]any{"task_id": id, "until": "two", "after": 0, "wait_ms": 0}); !strings.HasPrefix(said,
+			"matched until: two\none\ntwo\n") {
 			t.Errorf("until what is there from a position on: %q", said)
 		}
 		w.texts("cancel_task", map[string]any{"task_id": id})
@@ -170,11 +198,16 @@ tools:
 		if !strings.Contains(said, ".\nended, and no line matched until \"four\"\none\ntwo\n[failed, exit code 1, ") {
 			t.Errorf("until what never comes: %q", said)
 		}
-		if said, _ = w.texts("get_task_result", map[string]any{"task_id": taskID(said), "until": "two", "after": 0}); !strings.HasPrefix(said, "matched until: two\n") {
+		if said, _ = w.texts("get_task_result",
+			map[string]any{"task_id": taskID(said), "until": "two", "after": 0}); !strings.HasPrefix(said,
+			"matched until: two\n") {
 			t.Errorf("after the end: %q", said)
 		}
-		for pattern, problem := range map[string]string{"(": "not a valid regular expression", ".*": "matches every line"} {
-			if said, r := w.texts("start_task", map[string]any{"tool": "quick", "until": pattern}); !r.IsError || !strings.Contains(said, problem) {
+		for pattern, problem := range map[string]string{"(": "not a valid regular expression",
+			".*": "matches every line"} {
+			if said, r := w.texts("start_task",
+				map[string]any{"tool": "quick", "until": pattern}); !r.IsError ||
+				!strings.Contains(said, problem) {
 				t.Errorf("until %s: %q", pattern, said)
 			}
 		}
@@ -190,7 +223,8 @@ func TestManyMatches(t *testing.T) {
 		t.Skip("the peak of a process's memory is read from /proc")
 	}
 	matches := cmp.Or(os.Getenv("RUNNEL_TEST_MATCHES"), "10000")
-	w := startWitness(&witness{t: t, patience: 10 * time.Minute, plain: true}, programCommand(t, append(writeConfig(t, `
+	w := startWitness(&witness{t: t, patience: 10 * time.Minute, plain: true},
+		programCommand(t, append(writeConfig(t, `
 tools:
   fill:
     shell: 'yes "ERROR $(printf %0990d 7)" | head -n `+matches+`'
@@ -212,7 +246,8 @@ tools:
 		said, _ := w.texts("start_task", map[string]any{"tool": "fill"})
 		id := taskID(said)
 		lines := ""
-		for deadline := time.Now().Add(10 * time.Minute); !strings.Contains(said, "\n[completed") && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(10 * time.Minute); !strings.Contains(said, "\n[completed") &&
+			time.Now().Before(deadline); {
 			said, _ = w.texts("get_task_result", map[string]any{"task_id": id})
 			for line := range strings.Lines(said) {
 				if strings.HasPrefix(line, "matched error: ") {
@@ -228,7 +263,8 @@ tools:
 		if !strings.Contains(list, id+" fill completed") {
 			t.Errorf("the list says %q", list)
 		}
-		t.Logf("%s matches, 1000 bytes each, in %v; the peak of the memory was %d KiB before and is %d KiB", matches, time.Since(began).Round(time.Millisecond), before, peak())
+		t.Logf("%s matches, 1000 bytes each, in %v; the peak of the memory was %d KiB before and is %d KiB",
+			matches, time.Since(began).Round(time.Millisecond), before, peak())
 		if peak() > 200<<10 {
 			t.Errorf("the memory grew to %d KiB", peak())
 		}

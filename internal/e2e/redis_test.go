@@ -27,7 +27,8 @@ func redisServer(t *testing.T, password string) string {
 	_, port, _ := net.SplitHostPort(address)
 	_ = listener.Close()
 	config := filepath.Join(t.TempDir(), "redis.conf") // not in the arguments, which others can read
-	lines := "bind 127.0.0.1\nport " + port + "\nsave \"\"\nuser default off\nuser runnel on >" + password + " ~runnel:* &runnel:* +@all\n"
+	lines := "bind 127.0.0.1\nport " + port + "\nsave \"\"\nuser default off\nuser runnel on >" + password +
+		" ~runnel:* &runnel:* +@all\n"
 	if err := os.WriteFile(config, []byte(lines), 0o600); err != nil {
 		t.Fatal(err)
 	}

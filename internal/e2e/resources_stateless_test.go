@@ -42,9 +42,11 @@ func TestResourcesStateless(t *testing.T) {
 		t.Errorf("capabilities %+v", found.Capabilities)
 	}
 	var created mcp.DetailedTask
-	request(w, closedCreated, "tools/call", `"name":"stream","arguments":{"count":30,"intervalMs":50}`, &created)
+	request(w, closedCreated, "tools/call",
+		`"name":"stream","arguments":{"count":30,"intervalMs":50}`, &created)
 	uri := "runnel://tasks/" + created.TaskID + "/log"
-	w.ask("subscriptions/listen", json.RawMessage(inEra(takes, "", `"notifications":{"resourceSubscriptions":["`+uri+`","runnel://tasks/unknown/log"]}`)))
+	w.ask("subscriptions/listen", json.RawMessage(inEra(takes, "",
+		`"notifications":{"resourceSubscriptions":["`+uri+`","runnel://tasks/unknown/log"]}`)))
 	page := func(w *witness) (p cacheableContents) {
 		t.Helper()
 		request(w, "ReadResourceResult", "resources/read", `"uri":"`+uri+`"`, &p)
@@ -78,12 +80,16 @@ func TestResourcesStateless(t *testing.T) {
 		t.Errorf("listed %+v, %+v", list, templates)
 	}
 	for _, bad := range []string{"runnel://tasks/unknown/log", "file:///etc/passwd", uri + "?after=-1"} {
-		if a := w.call("resources/read", json.RawMessage(inEra("", "", `"uri":"`+bad+`"`))); a.Error == nil || a.Error.Code != mcp.CodeInvalidParams {
+		if a := w.call("resources/read", json.RawMessage(inEra("", "", `"uri":"`+bad+`"`))); a.Error == nil ||
+			a.Error.Code != mcp.CodeInvalidParams {
 			t.Errorf("%s: %+v", bad, a.Error)
 		}
 	}
 	many := `"` + strings.Repeat(uri+`","`, 100) + uri + `"`
-	if a := w.call("subscriptions/listen", json.RawMessage(inEra(takes, "", `"notifications":{"resourceSubscriptions":[`+many+`]}`))); a.Error == nil || a.Error.Code != mcp.CodeInvalidParams {
+	if a := w.call("subscriptions/listen",
+		json.RawMessage(inEra(takes, "",
+			`"notifications":{"resourceSubscriptions":[`+many+`]}`))); a.Error == nil ||
+		a.Error.Code != mcp.CodeInvalidParams {
 		t.Errorf("101 logs: %+v", a.Error)
 	}
 	before := page(w)

@@ -69,7 +69,8 @@ tools:
 	w.must(&list, "resources/list", map[string]any{})
 	var templates listResourceTemplatesResult
 	w.must(&templates, "resources/templates/list", map[string]any{})
-	if len(list.Resources) != 1 || list.Resources[0].URI != uri || templates.ResourceTemplates[0].URITemplate != "runnel://tasks/{id}/log" {
+	if len(list.Resources) != 1 || list.Resources[0].URI != uri ||
+		templates.ResourceTemplates[0].URITemplate != "runnel://tasks/{id}/log" {
 		t.Errorf("listed %+v, %+v", list, templates)
 	}
 	w.end()
@@ -77,8 +78,10 @@ tools:
 	w = newWitness(t, programCommand(t, flags...))
 	whole(w)
 	for bad, code := range map[string]int{
-		"runnel://tasks/unknown/log": -32002, "runnel://tasks/" + id: -32002, "file:///etc/passwd": -32002, "runnel://tasks/../" + id + "/log": -32002,
-		uri + "?after=-1": -32602, uri + "?after=x": -32602, uri + "?%zz": -32602, "": -32602, uri + "?" + strings.Repeat("x", 2<<20): -32602,
+		"runnel://tasks/unknown/log": -32002, "runnel://tasks/" + id: -32002, "file:///etc/passwd": -32002,
+		"runnel://tasks/../" + id + "/log": -32002,
+		uri + "?after=-1":                  -32602, uri + "?after=x": -32602, uri + "?%zz": -32602,
+		"": -32602, uri + "?" + strings.Repeat("x", 2<<20): -32602,
 	} {
 		if a := w.call("resources/read", map[string]any{"uri": bad}); a.Error == nil || a.Error.Code != code {
 			t.Errorf("%q: %+v, want code %d", bad, a.Error, code)
@@ -86,7 +89,8 @@ tools:
 	}
 	w.end()
 	other := newWitness(t, programCommand(t, append(flags, "--owner", "other")...))
-	if a := other.call("resources/read", map[string]any{"uri": uri}); a.Error == nil || a.Error.Code != -32002 {
+	if a := other.call("resources/read", map[string]any{"uri": uri}); a.Error == nil ||
+		a.Error.Code != -32002 {
 		t.Errorf("somebody else's: %+v", a.Error)
 	}
 	other.must(&list, "resources/list", map[string]any{})
@@ -101,7 +105,9 @@ func TestSubscription(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, "--selftest", "--state", t.TempDir()))
 	var created mcp.CreateTaskResult
-	w.must(&created, "tools/call", map[string]any{"name": "stream", "task": map[string]any{}, "arguments": map[string]any{"count": 30, "intervalMs": 50}})
+	w.must(&created, "tools/call",
+		map[string]any{"name": "stream", "task": map[string]any{},
+			"arguments": map[string]any{"count": 30, "intervalMs": 50}})
 	uri := "runnel://tasks/" + created.Task.TaskID + "/log"
 	w.must(&struct{}{}, "resources/subscribe", map[string]any{"uri": uri})
 	w.must(&mcp.CallToolResult{}, "tasks/result", map[string]any{"taskId": created.Task.TaskID})
@@ -113,7 +119,8 @@ func TestSubscription(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	w.must(&struct{}{}, "resources/unsubscribe", map[string]any{"uri": uri})
-	if a := w.call("resources/subscribe", map[string]any{"uri": "runnel://tasks/unknown/log"}); a.Error == nil || a.Error.Code != -32002 {
+	if a := w.call("resources/subscribe",
+		map[string]any{"uri": "runnel://tasks/unknown/log"}); a.Error == nil || a.Error.Code != -32002 {
 		t.Errorf("unknown: %+v", a.Error)
 	}
 	w.end()

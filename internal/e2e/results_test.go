@@ -20,7 +20,9 @@ tools:
   bar: {shell: 'i=0; while [ $i -lt 200 ]; do i=$((i+1)); printf "\r%d of 200" $i; done; echo'}
   busy: {command: [sleep, "600"]}
 `), "--state", stateDir(t), "--sync-wait", "0")...))
-	w.must(&struct{}{}, "tools/call", map[string]any{"name": "busy", "arguments": map[string]any{}, "task": map[string]any{}}) // no room for more
+	// No room for more.
+	w.must(&struct{}{}, "tools/call",
+		map[string]any{"name": "busy", "arguments": map[string]any{}, "task": map[string]any{}})
 
 	var bar, count mcp.CallToolResult
 	w.must(&bar, "tools/call", map[string]any{"name": "bar", "arguments": map[string]any{}})
@@ -39,10 +41,12 @@ tools:
 	var log readResourceResult
 	w.must(&log, "resources/read", map[string]any{"uri": uri})
 	head, _, _ := strings.Cut(text, "[... ")
-	if whole := head + log.Contents[0].Text; !strings.HasPrefix(whole, head) || !strings.Contains(whole, "\n9999\n10000\n10001\n") {
+	if whole := head + log.Contents[0].Text; !strings.HasPrefix(whole, head) ||
+		!strings.Contains(whole, "\n9999\n10000\n10001\n") {
 		t.Errorf("what stands behind the head is %.100q", log.Contents[0].Text)
 	}
-	if first, _, _ := strings.Cut(log.Contents[0].Text, "\n"); !strings.HasSuffix(strings.TrimSpace(head), "\n"+before(t, first)) {
+	if first, _, _ := strings.Cut(log.Contents[0].Text, "\n"); !strings.HasSuffix(strings.TrimSpace(head),
+		"\n"+before(t, first)) {
 		t.Errorf("the head ends with %q, and the rest begins with %q", head[max(0, len(head)-20):], first)
 	}
 	w.end()

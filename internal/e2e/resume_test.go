@@ -46,7 +46,8 @@ func serveAfter(t *testing.T, signal syscall.Signal, args ...string) (s *httpSer
 			return
 		}
 		starts++
-		for deadline := time.Now().Add(watchdog); strings.Count(s.log.String(), `"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); strings.Count(s.log.String(),
+			`"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Errorf("it does not listen:\n%s", &s.log)
 				return
@@ -165,7 +166,8 @@ func (r *resumed) take(message string) {
 	if err := json.Unmarshal([]byte(message), &m); err != nil {
 		r.t.Fatalf("%v: %s", err, message)
 	}
-	for _, pieces := range []items{m.Result.Segments, m.Params.Content, m.Params.PartialResult.Chunk.Content} {
+	for _, pieces := range []items{m.Result.Segments, m.Params.Content,
+		m.Params.PartialResult.Chunk.Content} {
 		for _, piece := range pieces {
 			r.text.WriteString(piece.Text)
 			if piece.SeqNr > 0 {
@@ -194,7 +196,8 @@ func (r *resumed) take(message string) {
 // declares and asks for.
 var dialects = map[string]struct{ capabilities, params string }{
 	"SEP-2679": {`{"tasks":{"streaming":{"partial":{}}}}`, `"task":{}`},
-	"SEP-1905": {`{"tasks":{"responses":{"modes":["task","immediate","streaming"]}}}`, `"task":{"responseModes":["streaming"]}`},
+	"SEP-1905": {`{"tasks":{"responses":{"modes":["task","immediate","streaming"]}}}`,
+		`"task":{"responseModes":["streaming"]}`},
 	"PR #383":  {`{}`, `"task":{},"_meta":{"progressToken":"p{1}","partialResults":true}`},
 	"progress": {`{}`, `"task":{},"_meta":{"progressToken":7}`},
 }
@@ -206,7 +209,8 @@ tools:
 `
 
 func (r *resumed) call(tool, capabilities, params string) {
-	r.session = r.send("POST", strings.Replace(initialize, `{"tasks":{"streaming":{"partial":{}}}}`, capabilities, 1)).Header.Get("Mcp-Session-Id")
+	r.session = r.send("POST", strings.Replace(initialize, `{"tasks":{"streaming":{"partial":{}}}}`,
+		capabilities, 1)).Header.Get("Mcp-Session-Id")
 	r.response = r.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":"c","method":"tools/call","params":{"name":%q,"arguments":{},%s}}`, tool, params))
 }
 
@@ -217,7 +221,8 @@ func TestResumeAfterKill(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t), "--pace", "0")...)
+			s, again := serveAgain(t, append(writeConfig(t, sevenLines), "--state", stateDir(t),
+				"--pace", "0")...)
 			r := &resumed{t: t, s: s}
 			r.call("far", d.capabilities, d.params)
 			kills := 0
@@ -238,7 +243,8 @@ func TestResumeAfterKill(t *testing.T) {
 			}
 			want := "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
 			if name == "progress" {
-				if n := len(r.last); n > 0 && !strings.HasPrefix(r.last[n-1], "line ") { // none if it has ended while the server was away
+				// None if it has ended while the server was away.
+				if n := len(r.last); n > 0 && !strings.HasPrefix(r.last[n-1], "line ") {
 					t.Errorf("shown %q", r.last)
 				}
 			} else if r.text.String() != want {
@@ -304,7 +310,8 @@ func TestResumeInAnotherProcess(t *testing.T) {
 // result is the response to a request in the session.
 func (r *resumed) result(method, params string) string {
 	r.t.Helper()
-	text, err := io.ReadAll(r.send("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)).Body)
+	text, err := io.ReadAll(r.send("POST",
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s}}`, method, params)).Body)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -324,7 +331,8 @@ func TestResumeWhatWasKilled(t *testing.T) {
 	r.response = r.send("GET", "")
 	for !r.read(1) {
 	}
-	if text := r.text.String(); !strings.HasPrefix(text, "line 1\nline 2\n") || strings.Count(text, "line 2") != 1 || fmt.Sprint(r.ends) != "[failed]" {
+	if text := r.text.String(); !strings.HasPrefix(text, "line 1\nline 2\n") ||
+		strings.Count(text, "line 2") != 1 || fmt.Sprint(r.ends) != "[failed]" {
 		t.Errorf("%q, ended %q", text, r.ends)
 	}
 	// A call that is no task has no log to go on with: its client is told that no answer comes.
@@ -333,7 +341,9 @@ func TestResumeWhatWasKilled(t *testing.T) {
 	r.read(2)
 	r.response.Body.Close()
 	again()
-	if text, err := io.ReadAll(r.send("GET", "").Body); err != nil || strings.Count(string(text), "\ndata: {") != 1 || !strings.Contains(string(text), `"id":"c","error":{`) {
+	if text, err := io.ReadAll(r.send("GET", "").Body); err != nil ||
+		strings.Count(string(text), "\ndata: {") != 1 ||
+		!strings.Contains(string(text), `"id":"c","error":{`) {
 		t.Errorf("%q: %s, %v", r.lastEvent, text, err)
 	}
 }
@@ -343,7 +353,9 @@ func TestResumeWhatWasKilled(t *testing.T) {
 func TestUnreadStreamHoldsNoEnd(t *testing.T) {
 	t.Parallel()
 	const lines = 1_000_000
-	s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("tools: {flood: {shell: 'seq %d; exec sleep 600'}, pour: {shell: 'seq %d'}}", lines, lines)), "--state", stateDir(t))...)
+	s := serveHTTP(t, append(writeConfig(t,
+		fmt.Sprintf("tools: {flood: {shell: 'seq %d; exec sleep 600'}, pour: {shell: 'seq %d'}}", lines,
+			lines)), "--state", stateDir(t))...)
 	begin := func(tool string) (r *resumed, id string) {
 		r = &resumed{t: t, s: s}
 		r.call(tool, dialects["SEP-2679"].capabilities, dialects["SEP-2679"].params)
@@ -353,7 +365,8 @@ func TestUnreadStreamHoldsNoEnd(t *testing.T) {
 	}
 	ends := func(r *resumed, id, how string) {
 		t.Helper()
-		for began := time.Now(); !strings.Contains(r.result("tasks/get", `"taskId":"`+id+`"`), how); time.Sleep(20 * time.Millisecond) {
+		for began := time.Now(); !strings.Contains(r.result("tasks/get", `"taskId":"`+id+`"`),
+			how); time.Sleep(20 * time.Millisecond) {
 			if time.Since(began) > 30*time.Second {
 				t.Fatalf("it is not %s: %s", how, r.result("tasks/get", `"taskId":"`+id+`"`))
 			}
@@ -370,7 +383,8 @@ func TestUnreadStreamHoldsNoEnd(t *testing.T) {
 		r.response = r.send("GET", "")
 		r.read(1 << 30)
 	}
-	if text := r.text.String(); strings.Count(text, "\n") != lines || !strings.HasSuffix(text, fmt.Sprintf("\n%d\n", lines)) || fmt.Sprint(r.ends) != "[completed]" {
+	if text := r.text.String(); strings.Count(text, "\n") != lines ||
+		!strings.HasSuffix(text, fmt.Sprintf("\n%d\n", lines)) || fmt.Sprint(r.ends) != "[completed]" {
 		t.Errorf("%d lines, ended %q", strings.Count(text, "\n"), r.ends)
 	}
 	for i, seq := range r.seqs {
@@ -389,7 +403,9 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 	session := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
 	other := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
 	subscribed := r.send("POST", initialize).Header.Get("Mcp-Session-Id")
-	batched := r.send("POST", strings.Replace(initialize, "2025-11-25", "2025-03-26", 1)).Header.Get("Mcp-Session-Id") // the version that has batches
+	// The version that has batches.
+	batched := r.send("POST", strings.Replace(initialize, "2025-11-25", "2025-03-26", 1)).
+		Header.Get("Mcp-Session-Id")
 	status := func(method, session string) int {
 		body := `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 		const subscribe = `{"jsonrpc":"2.0","id":1,"method":"resources/subscribe","params":{"uri":"x:y"}}`
@@ -414,12 +430,15 @@ func TestEndedSessionStaysEnded(t *testing.T) {
 		method, session string
 		status          int
 	}{
-		{"POST", session, 200}, {"DELETE", session, 204}, {"POST", session, 404}, {"POST", other, 200}, {"POST", "unknown", 404},
-		{"POST", other[:len(other)-2], 404}, {"POST", "x.e30", 404}, {"POST", "x." + strings.Repeat("A", 5000), 404},
+		{"POST", session, 200}, {"DELETE", session, 204}, {"POST", session, 404}, {"POST", other, 200},
+		{"POST", "unknown", 404},
+		{"POST", other[:len(other)-2], 404}, {"POST", "x.e30", 404},
+		{"POST", "x." + strings.Repeat("A", 5000), 404},
 		{"POST", subscribed, 200}, {"subscribe", subscribed, 200}, {"POST", subscribed, 200},
 		{"batch", batched, 200}, {"POST", batched, 200},
 		{"again", "", 0},
-		{"POST", session, 404}, {"GET", session, 404}, {"DELETE", session, 404}, {"POST", subscribed, 200}, {"POST", batched, 200}, {"POST", other, 200},
+		{"POST", session, 404}, {"GET", session, 404}, {"DELETE", session, 404}, {"POST", subscribed, 200},
+		{"POST", batched, 200}, {"POST", other, 200},
 	} {
 		if c.method == "again" {
 			again()
@@ -460,7 +479,8 @@ func TestCallOutlivesItsServer(t *testing.T) {
 			stderr := &syncBuffer{}
 			var restart sync.WaitGroup
 			out := &trigger{text: "line 3", do: func() { restart.Go(again) }}
-			code := cli.Run(t.Context(), []string{"call", "far", "--url", s.url, "--summary", c.flag}, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
+			code := cli.Run(t.Context(), []string{"call", "far", "--url", s.url, "--summary", c.flag},
+				append(environ(t), noConfig), strings.NewReader(""), out, stderr)
 			restart.Wait()
 			if code != exitFine || out.String() != "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n" || !strings.Contains(stderr.String(), "gaps 0") {
 				t.Errorf("exit code %d\n%s\n%s\n%s", code, out, stderr, &s.log)

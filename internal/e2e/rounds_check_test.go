@@ -22,7 +22,8 @@ func (f *fleet) calm(rounds int) {
 			s.c.take()
 			f.lives(s)
 			if len(s.c.open) > 0 {
-				return fmt.Sprintf("slot %d: %s of %v ago", s.number, s.c.open[0].what, time.Since(s.c.open[0].since))
+				return fmt.Sprintf("slot %d: %s of %v ago", s.number, s.c.open[0].what,
+					time.Since(s.c.open[0].since))
 			}
 		}
 		return ""
@@ -31,7 +32,8 @@ func (f *fleet) calm(rounds int) {
 		for _, s := range f.slots {
 			for _, task := range f.list(s) {
 				if !task.Status.Terminal() {
-					return fmt.Sprintf("slot %d: %s is %s: %s", s.number, task.TaskID, task.Status, task.StatusMessage)
+					return fmt.Sprintf("slot %d: %s is %s: %s", s.number, task.TaskID, task.Status,
+						task.StatusMessage)
 				}
 			}
 		}
@@ -51,7 +53,8 @@ func (f *fleet) calm(rounds int) {
 			f.t.Errorf("slot %d: %d requests were not answered, one has id %s", s.number, n, id)
 		}
 	}
-	f.t.Logf("round %d after %v: %d tasks, %v until calm", rounds, time.Since(f.began).Round(time.Second), f.made, time.Since(began).Round(time.Second))
+	f.t.Logf("round %d after %v: %d tasks, %v until calm", rounds, time.Since(f.began).Round(time.Second),
+		f.made, time.Since(began).Round(time.Second))
 	f.tasks = nil
 }
 
@@ -126,10 +129,12 @@ func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
 	case task.Status == mcp.TaskCompleted && run.ended == 0:
 		f.t.Errorf("%v has completed, and its command has not ended: %+v", k, run)
 	case task.Status == mcp.TaskCompleted, task.Status == mcp.TaskCancelled && k.cancelled:
-	case gone && strings.HasPrefix(task.StatusMessage, "the runnel ") && f.killedSince(k, "front killed") > 0 && run.begun == 0:
+	case gone && strings.HasPrefix(task.StatusMessage, "the runnel ") &&
+		f.killedSince(k, "front killed") > 0 && run.begun == 0:
 	case gone && k.tool == "once" && f.killedSince(k, "worker killed") > 0:
 	default:
-		f.t.Errorf("%v: %s %q, and nothing has happened to who ran it; %+v", k, task.Status, task.StatusMessage, run)
+		f.t.Errorf("%v: %s %q, and nothing has happened to who ran it; %+v", k, task.Status,
+			task.StatusMessage, run)
 	}
 }
 
@@ -140,15 +145,20 @@ var attemptLine = regexp.MustCompile(`(?m)^\[attempt (\d+) on .*\]\n`)
 func (f *fleet) checkOutput(k *groundTask, s *slot, task mcp.Task) {
 	output := s.c.output(k.id)
 	cut := k.status == mcp.TaskCancelled // its partials stop at once
-	if carried, whole := k.client.carried(k.id); !strings.HasPrefix(output, carried) && (!cut || !strings.HasPrefix(carried, output)) || whole && !cut && carried != output {
-		f.t.Errorf("%v: partials of %d bytes (all of them: %t), the log has %d:\n%.300q\n%.300q", k, len(carried), whole, len(output), carried, output)
+	if carried, whole := k.client.carried(k.id); !strings.HasPrefix(output, carried) &&
+		(!cut || !strings.HasPrefix(carried, output)) || whole && !cut && carried != output {
+		f.t.Errorf("%v: partials of %d bytes (all of them: %t), the log has %d:\n%.300q\n%.300q", k,
+			len(carried), whole, len(output), carried, output)
 	}
 	attempts := attemptLine.Split(output, -1)
 	for i, text := range attempts {
 		lines := 0
 		for line := range strings.Lines(text) {
-			if want := fmt.Sprintf("chunk %06d\n", lines); line != want && (line == "" || !strings.HasPrefix(want, line) || i == len(attempts)-1 && task.Status == mcp.TaskCompleted) {
-				f.t.Errorf("%v: line %d of attempt %d is %q\n%s", k, lines, i+1, line, clipLine([]byte(output)))
+			if want := fmt.Sprintf("chunk %06d\n", lines); line != want &&
+				(line == "" || !strings.HasPrefix(want, line) ||
+					i == len(attempts)-1 && task.Status == mcp.TaskCompleted) {
+				f.t.Errorf("%v: line %d of attempt %d is %q\n%s", k, lines, i+1, line,
+					clipLine([]byte(output)))
 				return
 			}
 			lines++

@@ -119,8 +119,10 @@ func TestFleetRounds(t *testing.T) {
 func newFleet(t *testing.T, seed uint64) *fleet {
 	dir := t.TempDir()
 	f := &fleet{
-		ground: &ground{t: t, dir: dir, seed: seed, began: time.Now(), clock: &atomic.Int64{}, cancelled: map[string]bool{}},
-		runs:   filepath.Join(dir, "runs"), ended: map[string]int{}, stalls: stalls{last: map[string]time.Time{}},
+		ground: &ground{t: t, dir: dir, seed: seed, began: time.Now(), clock: &atomic.Int64{},
+			cancelled: map[string]bool{}},
+		runs: filepath.Join(dir, "runs"), ended: map[string]int{},
+		stalls: stalls{last: map[string]time.Time{}},
 	}
 	f.cluster = natstest.Start(t, 3, environ(t))
 	f.program = builtProgram(t)
@@ -131,7 +133,8 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 		`i=0; while [ $i -lt $count ]; do printf "chunk %%06d\n" $i; i=$((i+1)); sleep %[2]s; done; while [ -e %[1]s/hold.$n ]; do sleep %[2]s; done; echo "end $n $$" >> %[1]s/runs`, dir, fleetPace)
 	const input = "input: {n: {type: integer}, count: {type: integer}}, runs: builds"
 	f.put("front.yaml", fmt.Sprintf("tasks: {immediateWait: 20ms}\ntools:\n  once: {%s}\n  again: {%[1]s, retry: 20}\n", input))
-	f.put("worker.yaml", fmt.Sprintf("tools:\n  once: {%s, shell: %q}\n  again: {%[1]s, shell: %[2]q}\n", input, command))
+	f.put("worker.yaml", fmt.Sprintf("tools:\n  once: {%s, shell: %q}\n  again: {%[1]s, shell: %[2]q}\n",
+		input, command))
 	for i := range fleetFronts {
 		f.slots = append(f.slots, &slot{number: i, owner: "local"})
 		f.startFront(f.slots[i])
@@ -158,12 +161,14 @@ func (f *fleet) command(s *slot, args ...string) *exec.Cmd {
 }
 
 func (f *fleet) startFront(s *slot) {
-	s.c = f.newClient(s, f.command(s, "--config", filepath.Join(f.dir, "front.yaml"), "--max-in-flight", "1000"))
+	s.c = f.newClient(s, f.command(s, "--config", filepath.Join(f.dir, "front.yaml"),
+		"--max-in-flight", "1000"))
 	s.c.partial.Store(&f.stalls)
 }
 
 func (f *fleet) startWorker(i int) {
-	cmd := f.command(f.workers[i], "work", "--config", filepath.Join(f.dir, "worker.yaml"), "--slots", strconv.Itoa(fleetSlots))
+	cmd := f.command(f.workers[i], "work", "--config", filepath.Join(f.dir, "worker.yaml"), "--slots",
+		strconv.Itoa(fleetSlots))
 	log := &syncBuffer{}
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
@@ -224,9 +229,11 @@ func (f *fleet) run(length time.Duration, rng *rand.Rand) {
 }
 
 func (f *fleet) call(s *slot, tool string, chunks int) *groundTask {
-	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), tool: tool, number: f.made, chunks: chunks, ttl: 3600_000}
+	k := &groundTask{slot: s, owner: s.owner, since: time.Now(), tool: tool, number: f.made, chunks: chunks,
+		ttl: 3600_000}
 	f.made++
-	s.c.call(k, "tools/call", map[string]any{"name": k.tool, "arguments": map[string]any{"n": k.number, "count": k.chunks}, "task": map[string]any{"ttl": k.ttl}})
+	s.c.call(k, "tools/call", map[string]any{"name": k.tool,
+		"arguments": map[string]any{"n": k.number, "count": k.chunks}, "task": map[string]any{"ttl": k.ttl}})
 	return k
 }
 
@@ -366,14 +373,16 @@ func (s *stalls) report(faults []faultAt, elections []time.Duration) string {
 	var b strings.Builder
 	line := func(what string, all []time.Duration) {
 		if slices.Sort(all); len(all) > 0 {
-			fmt.Fprintf(&b, "%s: %d times, p50 %v, max %v\n", what, len(all), all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
+			fmt.Fprintf(&b, "%s: %d times, p50 %v, max %v\n", what, len(all),
+				all[len(all)/2].Round(10*time.Millisecond), all[len(all)-1].Round(10*time.Millisecond))
 		}
 	}
 	for _, f := range append(slices.Clone(fleetFaults), fleetTwice) {
 		line("longest stall at a client, "+f.kind, longest[f.kind])
 	}
 	line("until another node leads", elections)
-	fmt.Fprintf(&b, "longest stall while one fault came after the other: %v, while nothing was wrong: %v\n", several.Round(10*time.Millisecond), without.Round(10*time.Millisecond))
+	fmt.Fprintf(&b, "longest stall while one fault came after the other: %v, while nothing was wrong: %v\n",
+		several.Round(10*time.Millisecond), without.Round(10*time.Millisecond))
 	return b.String()
 }
 
@@ -392,7 +401,8 @@ func (f *fleet) end() {
 			f.t.Errorf("worker %d: %v", i, err)
 		}
 	}
-	f.t.Logf("%v: %d faults, %d calls, ends %v\n%s", time.Since(f.began).Round(time.Second), len(f.faults), f.made, f.ended, f.stalls.report(f.faults, f.elections))
+	f.t.Logf("%v: %d faults, %d calls, ends %v\n%s", time.Since(f.began).Round(time.Second), len(f.faults),
+		f.made, f.ended, f.stalls.report(f.faults, f.elections))
 }
 
 // killedSince returns how many faults killed processes of a kind since a task was called.

@@ -36,7 +36,8 @@ func TestSandboxedServersOfNpm(t *testing.T) {
 	}
 	modules := npmCI(t)
 	home := t.TempDir()
-	project, outside, secret := filepath.Join(home, "project"), filepath.Join(home, "outside"), filepath.Join(home, ".ssh")
+	project, outside, secret := filepath.Join(home, "project"), filepath.Join(home, "outside"),
+		filepath.Join(home, ".ssh")
 	for _, dir := range []string{project, outside, secret} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -51,7 +52,8 @@ func TestSandboxedServersOfNpm(t *testing.T) {
 	file := filepath.Join(project, "runnel.yaml")
 	config := fmt.Sprintf("sandbox: true\nupstreams:\n"+
 		"  files: {command: [node, %q, %q], prefix: files_}\n"+
-		"  everything: {command: [node, %q], prefix: every_, sandbox: {limits: {files: 1024}}}\n", server("filesystem"), home, server("everything"))
+		"  everything: {command: [node, %q], prefix: every_, sandbox: {limits: {files: 1024}}}\n",
+		server("filesystem"), home, server("everything"))
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -74,23 +76,29 @@ func TestSandboxedServersOfNpm(t *testing.T) {
 		if text, failed := call("files_write_file", map[string]any{"path": inside, "content": "x"}); failed {
 			t.Errorf("writing %s: %s", inside, text)
 		}
-		if text, failed := call("files_read_text_file", map[string]any{"path": inside}); failed || text != "x" {
+		if text, failed := call("files_read_text_file", map[string]any{"path": inside}); failed ||
+			text != "x" {
 			t.Errorf("reading %s: %s", inside, text)
 		}
 		denied := filepath.Join(outside, fmt.Sprint("denied", n))
-		if text, failed := call("files_write_file", map[string]any{"path": denied, "content": "x"}); !failed || !strings.Contains(text, "EROFS") && !strings.Contains(text, "EACCES") {
+		if text, failed := call("files_write_file",
+			map[string]any{"path": denied, "content": "x"}); !failed ||
+			!strings.Contains(text, "EROFS") && !strings.Contains(text, "EACCES") {
 			t.Errorf("writing %s: %s", denied, text)
 		}
 		if _, err := os.Stat(denied); !os.IsNotExist(err) {
 			t.Errorf("%s: %v", denied, err)
 		}
-		if text, failed := call("files_read_text_file", map[string]any{"path": filepath.Join(secret, "id")}); !failed || strings.Contains(text, "a key") {
+		if text, failed := call("files_read_text_file",
+			map[string]any{"path": filepath.Join(secret, "id")}); !failed || strings.Contains(text, "a key") {
 			t.Errorf("reading a secret: %s", text)
 		}
-		if text, failed := call("every_echo", map[string]any{"message": "hi"}); failed || !strings.Contains(text, "hi") {
+		if text, failed := call("every_echo", map[string]any{"message": "hi"}); failed ||
+			!strings.Contains(text, "hi") {
 			t.Errorf("echo: %s", text)
 		}
-		if text, failed := call("every_get-sum", map[string]any{"a": 2, "b": 3}); failed || !strings.Contains(text, "5") {
+		if text, failed := call("every_get-sum", map[string]any{"a": 2, "b": 3}); failed ||
+			!strings.Contains(text, "5") {
 			t.Errorf("get-sum: %s", text)
 		}
 	}
@@ -114,10 +122,12 @@ tools:
 	for _, era := range []string{"", "--no-task", "--protocol=2026-07-28", "--protocol=2025-06-18"} {
 		args := append([]string{"call", "get", "port=1"}, strings.Fields(era)...)
 		for range 2 {
-			if got := runClient(t, "", append(append(args, "--yes"), flags...)...); !strings.HasPrefix(got.stdout, "502 502 ") {
+			if got := runClient(t, "", append(append(args, "--yes"),
+				flags...)...); !strings.HasPrefix(got.stdout, "502 502 ") {
 				t.Errorf("%s, yes: %q\n%s", era, got.stdout, got.stderr)
 			}
-			if got := runClient(t, "", append(args, flags...)...); !strings.HasPrefix(got.stdout, "403 403 ") || !strings.Contains(got.stderr,
+			if got := runClient(t, "", append(args, flags...)...); !strings.HasPrefix(got.stdout,
+				"403 403 ") || !strings.Contains(got.stderr,
 				"blocked by the sandbox: connect to 127.0.0.1:1; allowed: nothing; this client cannot ask its user, who can list it: network: [127.0.0.1:1]") {
 				t.Errorf("%s, cannot ask: %q\n%s", era, got.stdout, got.stderr)
 			}
@@ -138,7 +148,8 @@ tools:
 		{"1", "", "502 502 "},
 	} {
 		question := "get wants to connect to 127.0.0.1:" + step.port + ". Its sandbox does not allow that."
-		if line := callAsked(t, s, n, "get", fmt.Sprintf(`{"port":%q}`, step.port), question, step.answer); !strings.Contains(line, step.want) {
+		if line := callAsked(t, s, n, "get", fmt.Sprintf(`{"port":%q}`, step.port), question,
+			step.answer); !strings.Contains(line, step.want) {
 			t.Errorf("%+v: %s", step, line)
 		}
 	}
@@ -161,15 +172,18 @@ tools:
 	arguments := map[string]string{"put": fmt.Sprintf(`{"file":%q}`, file), "own": "{}", "other": "{}"}
 	for n, step := range []struct{ tool, answer, want string }{
 		{"own", "", "no output, exit code 0"},
-		{"put", `{"action":"accept","content":{"allow":"no"}}`, "blocked by the sandbox: write to " + file + "; allowed: "},
+		{"put", `{"action":"accept","content":{"allow":"no"}}`,
+			"blocked by the sandbox: write to " + file + "; allowed: "},
 		{"put", `{"action":"decline"}`, "blocked by the sandbox: write to " + file + "; allowed: "},
-		{"put", `{"action":"accept","content":{"allow":"for this session"}}`, "its user allows it from now on: call put again"},
+		{"put", `{"action":"accept","content":{"allow":"for this session"}}`,
+			"its user allows it from now on: call put again"},
 		{"put", "", "no output, exit code 0"},
 		{"put", "", "no output, exit code 0"},
 		{"other", "", "blocked by the sandbox: write to "},
 	} {
 		question := "put wants to change " + outside + ". Its sandbox does not allow that."
-		if line := callAsked(t, s, n, step.tool, arguments[step.tool], question, step.answer); !strings.Contains(line, step.want) {
+		if line := callAsked(t, s, n, step.tool, arguments[step.tool], question,
+			step.answer); !strings.Contains(line, step.want) {
 			t.Errorf("%+v: %s", step, line)
 		}
 	}
@@ -179,7 +193,8 @@ tools:
 // question, and answers; with an empty answer, nothing may be asked.
 func callAsked(t *testing.T, s *session, id int, tool, arguments, question, answer string) (line string) {
 	t.Helper()
-	s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id, tool, arguments)
+	s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, id,
+		tool, arguments)
 	line = string(s.line())
 	if asked := strings.Contains(line, "elicitation/create"); asked != (answer != "") {
 		t.Fatalf("%s, answer %q: %s", tool, answer, line)

@@ -12,7 +12,8 @@ import (
 const newestStateless = "2026-07-28"
 
 // extensionTypes are the types of the tasks extension that messages are checked against, as published: open.
-var extensionTypes = []string{"CreateTaskResult", "GetTaskResult", "UpdateTaskResult", "CancelTaskResult", "TaskStatusNotification"}
+var extensionTypes = []string{"CreateTaskResult", "GetTaskResult", "UpdateTaskResult", "CancelTaskResult",
+	"TaskStatusNotification"}
 
 // The closed types of the tasks extension, of 2026-07-28 with it, and of SEP-2998.
 const (
@@ -40,12 +41,14 @@ func openMeta(defs map[string]any) {
 // addExtensions adds to the closed types of 2026-07-28 those of the tasks extension, of SEP-2679 carried over
 // to subscriptions and of SEP-2998.
 func (s *schema) addExtensions(defs map[string]any) error {
-	member(defs, "SubscriptionFilter")["taskIds"] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+	member(defs, "SubscriptionFilter")["taskIds"] = map[string]any{"type": "array",
+		"items": map[string]any{"type": "string"}}
 	ref := func(name string) map[string]any { return map[string]any{"$ref": s.pointer + name} }
 	text, integer := map[string]any{"type": "string"}, map[string]any{"type": "integer"}
 	is := func(v string) map[string]any { return map[string]any{"const": v} }
 	task := func(status, extra string, as any, more map[string]any) map[string]any {
-		properties := map[string]any{"taskId": text, "status": is(status), "statusMessage": text, "createdAt": text, "lastUpdatedAt": text,
+		properties := map[string]any{"taskId": text, "status": is(status), "statusMessage": text,
+			"createdAt": text, "lastUpdatedAt": text,
 			"ttlMs": map[string]any{"type": []any{"integer", "null"}}, "pollIntervalMs": integer}
 		required := []any{"taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"}
 		if extra != "" {
@@ -67,12 +70,16 @@ func (s *schema) addExtensions(defs map[string]any) error {
 			task("cancelled", "", nil, more),
 		}}
 	}
-	defs[closedTask] = detailed(map[string]any{"resultType": is("complete"), "_meta": ref("ResultMetaObject")})
-	defs[closedCreated] = task("working", "", nil, map[string]any{"resultType": is("task"), "_meta": ref("ResultMetaObject")})
+	defs[closedTask] = detailed(map[string]any{"resultType": is("complete"),
+		"_meta": ref("ResultMetaObject")})
+	defs[closedCreated] = task("working", "", nil,
+		map[string]any{"resultType": is("task"), "_meta": ref("ResultMetaObject")})
 	notification := func(method string, params map[string]any) map[string]any {
-		return closed(map[string]any{"jsonrpc": is("2.0"), "method": is(method), "params": params}, "jsonrpc", "method", "params")
+		return closed(map[string]any{"jsonrpc": is("2.0"), "method": is(method), "params": params}, "jsonrpc",
+			"method", "params")
 	}
-	defs[closedNotification] = notification("notifications/tasks", detailed(map[string]any{"_meta": ref("NotificationMetaObject")}))
+	defs[closedNotification] = notification("notifications/tasks",
+		detailed(map[string]any{"_meta": ref("NotificationMetaObject")}))
 	defs[partialToolResult] = notification("notifications/tools/partial_result", closed(map[string]any{
 		"partialResultToken": ref("ProgressToken"), "seq": map[string]any{"type": "integer", "minimum": 0},
 		"content": member(defs, "CallToolResult")["content"], "final": map[string]any{"type": "boolean"},
@@ -95,7 +102,8 @@ func (s *schema) addExtensions(defs map[string]any) error {
 	}
 	closeTypes(partials["$defs"].(map[string]any))
 	s.elsewhere[subscribedPartial] = schemaURL("sep-2679") + "#/$defs/"
-	member(partials["$defs"].(map[string]any), subscribedPartial, "params")["_meta"].(map[string]any)["additionalProperties"] = true
+	member(partials["$defs"].(map[string]any), subscribedPartial,
+		"params")["_meta"].(map[string]any)["additionalProperties"] = true
 	s.notifications["notifications/tasks"] = closedNotification
 	s.notifications["notifications/tools/partial_result"] = partialToolResult
 	s.notifications[partialMethod] = subscribedPartial
@@ -128,19 +136,25 @@ func TestStatelessSchemasAreClosed(t *testing.T) {
 		{closedTask, `{"resultType":"complete",` + task + `,` + meta + `}`, true},
 		{closedTask, `{"resultType":"task",` + task + `,` + meta + `}`, false},
 		{closedTask, `{"resultType":"complete",` + task + `,` + meta + `,"ttl":1}`, false},
-		{closedTask, `{"resultType":"complete",` + done + `,` + meta + `,"result":{"resultType":"complete","content":[]}}`, true},
+		{closedTask, `{"resultType":"complete",` + done + `,` + meta +
+			`,"result":{"resultType":"complete","content":[]}}`, true},
 		{closedTask, `{"resultType":"complete",` + done + `,` + meta + `,"result":{"content":[]}}`, false},
 		{closedTask, `{"resultType":"complete",` + done + `,` + meta + `}`, false},
 		{closedCreated, `{"resultType":"task",` + task + `,` + meta + `}`, true},
-		{closedNotification, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + task + `,` + on + `}}`, true},
-		{closedNotification, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + task + `}}`, false},
+		{closedNotification, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + task + `,` + on +
+			`}}`, true},
+		{closedNotification, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{` + task + `}}`,
+			false},
 		{closedNotification, `{"jsonrpc":"2.0","method":"notifications/tasks","params":{"resultType":"complete",` + task + `,` + on + `}}`, false},
 		{subscribedPartial, `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}],` + on + `}}`, true},
 		{subscribedPartial, `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}]}}`, false},
 		{partialToolResult, `{"jsonrpc":"2.0","method":"notifications/tools/partial_result","params":{"partialResultToken":"a","seq":0,"content":[],"final":true}}`, true},
-		{"MissingRequiredClientCapabilityError", `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"a","data":{"requiredCapabilities":{"extensions":{"a/b":{}}}}}}`, true},
-		{"MissingRequiredClientCapabilityError", `{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"a"}}`, false},
-		{"UnsupportedProtocolVersionError", `{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a","data":{"supported":["b"],"requested":"c"}}}`, true},
+		{"MissingRequiredClientCapabilityError",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"a","data":{"requiredCapabilities":{"extensions":{"a/b":{}}}}}}`, true},
+		{"MissingRequiredClientCapabilityError",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32021,"message":"a"}}`, false},
+		{"UnsupportedProtocolVersionError",
+			`{"jsonrpc":"2.0","id":1,"error":{"code":-32022,"message":"a","data":{"supported":["b"],"requested":"c"}}}`, true},
 	} {
 		v, err := jsonschema.UnmarshalJSON(strings.NewReader(c.value))
 		if err != nil {

@@ -108,10 +108,12 @@ func loadSchema(version string) (*schema, error) {
 	}
 	if version == newestHandshake {
 		// SEP-2679 2.1 and 3 add these two members to 2025-11-25, SEP-1905 ("Server Capabilities") the third.
-		member(defs, "ServerCapabilities", "tasks")["streaming"] = closed(map[string]any{"partial": map[string]any{"type": "object"}})
+		member(defs, "ServerCapabilities",
+			"tasks")["streaming"] = closed(map[string]any{"partial": map[string]any{"type": "object"}})
 		member(defs, "ToolExecution")["streamPartial"] = map[string]any{"type": "boolean"}
 		member(defs, "ServerCapabilities", "tasks")["responses"] = closed(map[string]any{
-			"modes": map[string]any{"type": "array", "items": map[string]any{"$ref": schemaURL("sep-1905") + "#/$defs/ResponseMode"}}})
+			"modes": map[string]any{"type": "array",
+				"items": map[string]any{"$ref": schemaURL("sep-1905") + "#/$defs/ResponseMode"}}})
 		addSegment(defs)
 		for sep, types := range proposals {
 			doc, err := readJSON(filepath.Join("testdata", "schema", sep, "schema.json"))
@@ -144,7 +146,8 @@ const (
 )
 
 func closed(properties map[string]any, required ...any) map[string]any {
-	return map[string]any{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return map[string]any{"type": "object", "properties": properties, "required": required,
+		"additionalProperties": false}
 }
 
 // types1905 adds to the types of SEP-1905 what closed types need.
@@ -165,7 +168,8 @@ func types1905(defs map[string]any, version string) {
 func failedStreamType(version string) map[string]any {
 	always := map[string]any{"const": true}
 	return closed(map[string]any{
-		"content": map[string]any{"type": "array", "items": map[string]any{"$ref": schemaURL(version) + "#/$defs/ContentBlock"}},
+		"content": map[string]any{"type": "array",
+			"items": map[string]any{"$ref": schemaURL(version) + "#/$defs/ContentBlock"}},
 		"isError": always, "isComplete": always,
 		"task":  map[string]any{"$ref": schemaURL(version) + "#/$defs/Task"},
 		"_meta": map[string]any{"type": "object", "required": []any{"io.modelcontextprotocol/related-task"}},
@@ -378,32 +382,58 @@ func TestSchemasAreClosed(t *testing.T) {
 		ok                  bool
 	}{
 		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a"}]}`, true},
-		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, false},
+		{"2024-11-05", "CallToolResult",
+			`{"content":[{"type":"text","text":"a"}],"structuredContent":{}}`, false},
 		{"2024-11-05", "CallToolResult", `{"content":[{"type":"text","text":"a","_meta":{}}]}`, false},
 		{"2024-11-05", "EmptyResult", `{}`, true},
 		{"2024-11-05", "EmptyResult", `{"ok":true}`, false},
-		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`, true},
-		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"a"}}`, false},
-		{"2025-03-26", "ListToolsResult", `{"tools":[{"name":"a","inputSchema":{"type":"object","additionalProperties":false},"annotations":{"readOnlyHint":true}}]}`, true},
-		{"2025-03-26", "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}]}`, false},
-		{"2025-06-18", "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{}}]}`, false},
-		{newestHandshake, "ListToolsResult", `{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional","streamPartial":true}}]}`, true},
+		{"2024-11-05", "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}`,
+			true},
+		{"2024-11-05", "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"message":"a"}}`, false},
+		{"2025-03-26", "ListToolsResult",
+			`{"tools":[{"name":"a","inputSchema":{"type":"object","additionalProperties":false},"annotations":{"readOnlyHint":true}}]}`, true},
+		{"2025-03-26", "ListToolsResult",
+			`{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"}}]}`, false},
+		{"2025-06-18", "ListToolsResult",
+			`{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{}}]}`, false},
+		{newestHandshake, "ListToolsResult",
+			`{"tools":[{"name":"a","title":"A","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional","streamPartial":true}}]}`, true},
 		{newestHandshake, "GetTaskResult", `{` + task + `}`, true},
 		{newestHandshake, "GetTaskResult", `{` + task + `,"owner":"a"}`, false},
-		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}]}}`, true},
-		{newestHandshake, "TaskPartialNotification", `{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[]}}`, false},
-		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isError":false,"isComplete":false,` + related + `}`, true},
-		{newestHandshake, streamingResult, `{"partial-content":[{"type":"text","text":"a"}],"isComplete":false,` + related + `}`, false},
-		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":0,"type":"text","text":"a"}],"isComplete":false,` + related + `}`, false},
-		{newestHandshake, streamingResult, `{"partial-content":[{"seqNr":1,"type":"text","text":"a","more":1}],"isComplete":false,` + related + `}`, false},
+		{newestHandshake, "TaskPartialNotification",
+			`{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[{"type":"text","text":"a"}]}}`, true},
+		{newestHandshake, "TaskPartialNotification",
+			`{"jsonrpc":"2.0","method":"notifications/tasks/partial","params":{"taskId":"a","seq":0,"content":[]}}`, false},
+		{newestHandshake, streamingResult,
+			`{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"isError":false,"isComplete":false,` +
+				related + `}`, true},
+		{newestHandshake, streamingResult,
+			`{"partial-content":[{"type":"text","text":"a"}],"isComplete":false,` + related + `}`, false},
+		{newestHandshake, streamingResult,
+			`{"partial-content":[{"seqNr":0,"type":"text","text":"a"}],"isComplete":false,` + related + `}`,
+			false},
+		{newestHandshake, streamingResult,
+			`{"partial-content":[{"seqNr":1,"type":"text","text":"a","more":1}],"isComplete":false,` +
+				related + `}`, false},
 		{newestHandshake, streamingResult, `{"partial-content":[],"isComplete":false}`, false},
-		{newestHandshake, streamingResult, `{"partial-content":[],"isComplete":true,"content":[],` + related + `}`, false},
-		{newestHandshake, failedStream, `{"content":[{"type":"text","text":"a"}],"isError":true,"isComplete":true,` + related + `}`, true},
-		{newestHandshake, failedStream, `{"content":[{"type":"text","text":"a"}],"isError":false,"isComplete":true,` + related + `}`, false},
-		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[{"type":"text","text":"a"}]},"append":false,"lastChunk":false}}}`, true},
-		{"2024-11-05", "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{},"append":false,"lastChunk":false}}}`, false},
-		{newestHandshake, "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true,"lastChunk":true}}}`, true},
-		{newestHandshake, "ProgressNotification", `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true}}}`, false},
+		{newestHandshake, streamingResult,
+			`{"partial-content":[],"isComplete":true,"content":[],` + related + `}`, false},
+		{newestHandshake, failedStream,
+			`{"content":[{"type":"text","text":"a"}],"isError":true,"isComplete":true,` + related + `}`,
+			true},
+		{newestHandshake, failedStream,
+			`{"content":[{"type":"text","text":"a"}],"isError":false,"isComplete":true,` + related + `}`,
+			false},
+		{"2024-11-05", "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[{"type":"text","text":"a"}]},"append":false,"lastChunk":false}}}`, true},
+		{"2024-11-05", "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{},"append":false,"lastChunk":false}}}`, false},
+		{newestHandshake, "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true,"lastChunk":true}}}`, true},
+		{newestHandshake, "ProgressNotification",
+			`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1,"partialResult":{"chunk":{"content":[]},"append":true}}}`, false},
 	} {
 		if err := schemaOf(t, c.version).check(c.typ, result(c.value)); (err == nil) != c.ok {
 			t.Errorf("%s %s %s: %v", c.version, c.typ, c.value, err)

@@ -82,7 +82,8 @@ upstreams:
 // noSecret fails the test if something that came out has a half of the secret, or what the patterns match.
 func noSecret(t *testing.T, where, text string) {
 	t.Helper()
-	for _, leaked := range []string{firstHalf, secondHalf, "FIRSTHALF", "SECONDHALF", secretBase64, "letmein", "ABCD-1234-EFGH"} {
+	for _, leaked := range []string{firstHalf, secondHalf, "FIRSTHALF", "SECONDHALF", secretBase64, "letmein",
+		"ABCD-1234-EFGH"} {
 		if at := strings.Index(text, leaked); at >= 0 {
 			t.Errorf("%s: %s is in it: ...%s", where, leaked, text[max(0, at-200):min(len(text), at+100)])
 		}
@@ -96,19 +97,22 @@ func TestSecretsInEveryDialect(t *testing.T) {
 	config := leakConfig(t)
 	for _, flags := range []string{
 		"--protocol=2024-11-05", "--protocol=2025-06-18", "--protocol=2025-06-18 --no-task",
-		"--no-task", "--mode=task", "--mode=streaming", "--mode=immediate", "--protocol=2026-07-28", "--protocol=2026-07-28 --no-task",
+		"--no-task", "--mode=task", "--mode=streaming", "--mode=immediate", "--protocol=2026-07-28",
+		"--protocol=2026-07-28 --no-task",
 	} {
 		for _, tool := range []string{"leak", "next_leak"} {
 			t.Run(tool+" "+flags, func(t *testing.T) {
 				t.Parallel()
 				args := append([]string{"call", tool, "-o", "ndjson"}, strings.Fields(flags)...)
-				server := itself(t, append(config, "--pace=0", "--immediate-wait=0", "--state=memory", "--log-level=debug")...)
+				server := itself(t, append(config, "--pace=0", "--immediate-wait=0", "--state=memory",
+					"--log-level=debug")...)
 				got := runClient(t, "", append(args, server...)...)
 				noSecret(t, "stdout", got.stdout)
 				noSecret(t, "stderr", got.stderr)
 				for _, want := range []string{"*** after\\n", "its error: ***", "*** and key ***"} {
 					if !strings.Contains(got.stdout, want) {
-						t.Errorf("%q is missing: exit code %d\n%s\n%s", want, got.code, got.stdout, got.stderr)
+						t.Errorf("%q is missing: exit code %d\n%s\n%s", want, got.code, got.stdout,
+							got.stderr)
 					}
 				}
 			})
@@ -126,7 +130,9 @@ func (c *collected) received(line []byte)            { _, _ = c.all.Write(append
 func leakWitness(t *testing.T, flags ...string) (*witness, *collected) {
 	t.Helper()
 	c := &collected{}
-	return startWitness(&witness{t: t, patience: watchdog, watch: c}, racedCommand(t, append(flags, "--fallback-tools=always", "--log-level=debug", "--max-tasks=1000")...)), c
+	return startWitness(&witness{t: t, patience: watchdog, watch: c},
+		racedCommand(t, append(flags, "--fallback-tools=always", "--log-level=debug",
+			"--max-tasks=1000")...)), c
 }
 
 // Stored data holds no secret, however it is read: the state's files, its log as a resource, the tasks
@@ -151,41 +157,53 @@ func TestSecretsAreNotKept(t *testing.T) {
 		ids = append(ids, id)
 		result := w.call("tasks/result", map[string]any{"taskId": id})
 		want(tool+"'s result", string(result.Result), map[string]string{
-			"leak": `before *** after`, "next_leak": "before *** after", "json": `"structuredContent":{"token":"***","list":[1,"***"]}`,
+			"leak": `before *** after`, "next_leak": "before *** after",
+			"json":      `"structuredContent":{"token":"***","list":[1,"***"]}`,
 			"next_json": `"structuredContent":{"token":"***","list":[1,"***"]}`,
 			"summary":   `"output":"***\n"`, "lines": `x *** y\nz`, "notes": `no output`}[tool])
 		want(tool+"'s status", string(w.call("tasks/get", map[string]any{"taskId": id}).Result))
 	}
-	want("the status of a failed one", string(w.call("tasks/get", map[string]any{"taskId": ids[0]}).Result), `its error: ***`)
+	want("the status of a failed one", string(w.call("tasks/get", map[string]any{"taskId": ids[0]}).Result),
+		`its error: ***`)
 	const stderr = "its error: ***\n" // it comes anywhere between the lines of stdout
 	want("the log", w.output(ids[0]), stderr)
-	want("the log", strings.Replace(w.output(ids[0]), stderr, "", 1), "before *** after\nhalf way: ***\r[5/10] ***\n***g==\n")
-	want("variables", string(w.call("runnel/tasks/variables", map[string]any{"taskId": ids[5]}).Result), `{"mine":"***"}`)
-	for _, arguments := range []map[string]any{{"after": 0}, {"grep": "."}, {"tail": 3}, {"grep": "FIRST|SECOND|letme"}} {
+	want("the log", strings.Replace(w.output(ids[0]), stderr, "", 1),
+		"before *** after\nhalf way: ***\r[5/10] ***\n***g==\n")
+	want("variables", string(w.call("runnel/tasks/variables", map[string]any{"taskId": ids[5]}).Result),
+		`{"mine":"***"}`)
+	for _, arguments := range []map[string]any{{"after": 0}, {"grep": "."}, {"tail": 3},
+		{"grep": "FIRST|SECOND|letme"}} {
 		arguments["task_id"] = ids[0]
-		want(fmt.Sprint(arguments), string(w.call("tools/call", map[string]any{"name": "get_task_result", "arguments": arguments}).Result))
+		want(fmt.Sprint(arguments), string(w.call("tools/call",
+			map[string]any{"name": "get_task_result", "arguments": arguments}).Result))
 	}
-	want("list_tasks", string(w.call("tools/call", map[string]any{"name": "list_tasks", "arguments": map[string]any{}}).Result), ids[0])
+	want("list_tasks", string(w.call("tools/call",
+		map[string]any{"name": "list_tasks", "arguments": map[string]any{}}).Result), ids[0])
 	want("tools/list", string(w.call("tools/list", map[string]any{}).Result), "Prints what *** is")
 
 	// The client itself sends this secret.
 	told := w.start("told", time.Hour, map[string]any{"text": "I say " + secret, "kind": "a"})
 	want("an argument", string(w.call("tasks/result", map[string]any{"taskId": told}).Result), "I say ***")
-	for _, arguments := range []any{map[string]any{"text": "x", "kind": secret}, map[string]any{"text": "x", secret: 1}, map[string]any{"text": []string{secret}}} {
-		want("wrong arguments", string(w.call("tools/call", map[string]any{"name": "told", "arguments": arguments}).Result), `"isError":true`)
+	for _, arguments := range []any{map[string]any{"text": "x", "kind": secret},
+		map[string]any{"text": "x", secret: 1}, map[string]any{"text": []string{secret}}} {
+		want("wrong arguments", string(w.call("tools/call",
+			map[string]any{"name": "told", "arguments": arguments}).Result), `"isError":true`)
 	}
 	nap := w.start("notes", time.Hour, map[string]any{})
-	_ = w.call("runnel/tasks/variables", map[string]any{"taskId": nap, "set": map[string]any{"theirs": []string{secret}, secret: 1}})
+	_ = w.call("runnel/tasks/variables",
+		map[string]any{"taskId": nap, "set": map[string]any{"theirs": []string{secret}, secret: 1}})
 	want("variables that are set", string(w.call("tasks/result", map[string]any{"taskId": nap}).Result))
 	w.end()
 	want("all that the server wrote", c.all.String())
 	want("stderr", w.log.String(), `starting with ***`)
 
-	for _, args := range []string{"list", "get " + ids[0], "tail " + ids[0], "tail " + ids[1], "result " + ids[0], "result " + ids[2] + " -o json", "get " + ids[0] + " -o json"} {
+	for _, args := range []string{"list", "get " + ids[0], "tail " + ids[0], "tail " + ids[1],
+		"result " + ids[0], "result " + ids[2] + " -o json", "get " + ids[0] + " -o json"} {
 		got := runEmpty(t, append(append([]string{"tasks"}, strings.Fields(args)...), config...))
 		want("runnel tasks "+args, got.stdout+got.stderr)
 	}
-	want("runnel tasks tail", runEmpty(t, append([]string{"tasks", "tail", ids[0]}, config...)).stdout, "before *** after\n")
+	want("runnel tasks tail", runEmpty(t, append([]string{"tasks", "tail", ids[0]}, config...)).stdout,
+		"before *** after\n")
 	filesWithoutSecret(t, dir)
 }
 
@@ -211,7 +229,8 @@ func filesWithoutSecret(t *testing.T, dir string) {
 func TestSecretsOfADetachedTask(t *testing.T) {
 	t.Parallel()
 	dir := stateDir(t)
-	config := writeConfig(t, strings.ReplaceAll(leakTools, "    stderr: separate\n", "    stderr: separate\n    detach: true\n")+secretsSection)
+	config := writeConfig(t, strings.ReplaceAll(leakTools, "    stderr: separate\n",
+		"    stderr: separate\n    detach: true\n")+secretsSection)
 	w, c := leakWitness(t, append(config, "--state", dir)...)
 	id := w.start("leak", time.Hour, map[string]any{})
 	result := string(w.call("tasks/result", map[string]any{"taskId": id}).Result)
@@ -229,8 +248,10 @@ func TestSecretsInQuestions(t *testing.T) {
 	t.Parallel()
 	config := leakConfig(t)
 	for _, flags := range []string{"", "--protocol=2026-07-28", "--mode=task"} {
-		args := append([]string{"call", "told", "text=now " + secret, "--yes", "-o", "ndjson"}, strings.Fields(flags)...)
-		got := runClient(t, "", append(args, itself(t, append(config, "--state=memory", "--immediate-wait=0")...)...)...)
+		args := append([]string{"call", "told", "text=now " + secret, "--yes", "-o", "ndjson"},
+			strings.Fields(flags)...)
+		got := runClient(t, "", append(args,
+			itself(t, append(config, "--state=memory", "--immediate-wait=0")...)...)...)
 		noSecret(t, "stdout", got.stdout)
 		noSecret(t, "stderr", got.stderr)
 		if !strings.Contains(got.stdout, "now ***") || got.code != exitFine {
@@ -245,7 +266,8 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	config := writeConfig(t, leakTools)
 	w, _ := leakWitness(t, append(config, "--state=memory")...)
 	summary := func() string {
-		return string(w.call("tools/call", map[string]any{"name": "summary", "arguments": map[string]any{}}).Result)
+		return string(w.call("tools/call", map[string]any{"name": "summary", "arguments": map[string]any{}}).
+			Result)
 	}
 	if got := summary(); !strings.Contains(got, secret) {
 		t.Error(got)
@@ -253,7 +275,8 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	if err := os.WriteFile(config[1], []byte(leakTools+secretsSection), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(watchdog); strings.Contains(summary(), secret); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); strings.Contains(summary(),
+		secret); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the change is not taken up")
 		}
@@ -299,22 +322,27 @@ func TestSecretsThatCannotBe(t *testing.T) {
 		`words: [x]`:             `unknown key "words"`,
 	} {
 		config := writeConfig(t, "tools: {a: {command: [echo], env: {PIN: zq17}}}\nsecrets:\n  "+section)
-		for _, args := range [][]string{{"config", "check", config[1]}, append([]string{"--state=memory"}, config...)} {
+		for _, args := range [][]string{{"config", "check", config[1]},
+			append([]string{"--state=memory"}, config...)} {
 			got := runEmpty(t, args)
-			if got.code != exitUsage || !strings.Contains(got.stderr, says) || strings.Contains(strings.ReplaceAll(got.stderr, "PIN: zq17", ""), "zq17") {
+			if got.code != exitUsage || !strings.Contains(got.stderr, says) ||
+				strings.Contains(strings.ReplaceAll(got.stderr, "PIN: zq17", ""), "zq17") {
 				t.Errorf("%q: %+v", args, got)
 			}
 		}
 	}
 	config := writeConfig(t, "tools: {a: {command: [echo]}}\nsecrets: {env: [NO_SUCH, HOME, EMPTY]}")
 	const unset = "secrets.env: NO_SUCH, EMPTY are not set"
-	if got := runEmpty(t, []string{"config", "check", config[1]}, "EMPTY="); got.code != exitFine || !strings.Contains(got.stderr, unset) {
+	if got := runEmpty(t, []string{"config", "check", config[1]}, "EMPTY="); got.code != exitFine ||
+		!strings.Contains(got.stderr, unset) {
 		t.Errorf("%+v", got)
 	}
-	if got := runEmpty(t, append([]string{"--state=memory"}, config...), "EMPTY="); got.code != exitFine || !strings.Contains(got.stderr, unset) {
+	if got := runEmpty(t, append([]string{"--state=memory"}, config...), "EMPTY="); got.code != exitFine ||
+		!strings.Contains(got.stderr, unset) {
 		t.Errorf("%+v", got)
 	}
-	if got := runEmpty(t, append([]string{"doctor", "--state=memory"}, config...), "EMPTY="); got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  secrets: "+unset) {
+	if got := runEmpty(t, append([]string{"doctor", "--state=memory"}, config...),
+		"EMPTY="); got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  secrets: "+unset) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -334,7 +362,8 @@ secrets:
 	}
 	for range 2 {
 		much := call("much", map[string]any{})
-		if strings.Contains(much, "89ab-cdef") || strings.Count(much, "***") != 1 || !strings.Contains(much, `"runnel://`) {
+		if strings.Contains(much, "89ab-cdef") || strings.Count(much, "***") != 1 ||
+			!strings.Contains(much, `"runnel://`) {
 			t.Errorf("a long result: %s", much)
 		}
 		started := call("start_task", map[string]any{"tool": "much"})
@@ -344,7 +373,8 @@ secrets:
 			t.Fatalf("a started task: %s", started)
 		}
 		result := call("get_task_result", map[string]any{"task_id": id})
-		if strings.Contains(result, "89ab-cdef") || !strings.Contains(result, "***") || !strings.Contains(result, id) {
+		if strings.Contains(result, "89ab-cdef") || !strings.Contains(result, "***") ||
+			!strings.Contains(result, id) {
 			t.Errorf("its result: %s", result)
 		}
 		if list := call("list_tasks", map[string]any{}); !strings.Contains(list, id) {

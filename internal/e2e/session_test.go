@@ -49,9 +49,10 @@ type session struct {
 
 	streams bool // lines come in streams, which are in order each
 
-	mu    sync.Mutex
-	gate  chan struct{} // closed while the client reads
-	late  bool          // the client has stopped reading once: when a line came says nothing of when it was written
+	mu   sync.Mutex
+	gate chan struct{} // closed while the client reads
+	// The client has stopped reading once: when a line came says nothing of when it was written.
+	late  bool
 	lines []arrival     // read and not taken
 	end   error         // why no more lines come
 	more  chan struct{} // capacity 1: lines or end changed

@@ -39,7 +39,8 @@ var metricLine = regexp.MustCompile(`(?m)^(go_goroutines|process_open_fds|proces
 
 func resourcesOf(t *testing.T, address string) resources {
 	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // a connection that stays would be counted
+	// a connection that stays would be counted.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Get("http://" + address + "/metrics")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +61,8 @@ func resourcesOf(t *testing.T, address string) resources {
 	if len(values) != 4 {
 		t.Fatalf("metrics: %v", values)
 	}
-	return resources{values["go_goroutines"], values["process_open_fds"], values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"]}
+	return resources{values["go_goroutines"], values["process_open_fds"],
+		values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"]}
 }
 
 // soakClients is how many requests there are at a time, and how many goroutines and files may stay to serve
@@ -86,7 +88,8 @@ state: {maxState: 32MiB}
 tools:
   flood: {shell: 'while :; do head -c 4000 /dev/zero | tr "\0" x; echo; sleep 0.02; done', maxOutput: 4MiB}
   child: {command: [echo, "{{text}}"], input: {text: {type: string}}}
-`), "--selftest", "--state", dir, "--fallback-tools", "always", "--metrics", address, "--log-level", "warn")...))
+`), "--selftest", "--state", dir, "--fallback-tools", "always", "--metrics", address, "--log-level",
+		"warn")...))
 	created := func(a answer) string {
 		var c mcp.CreateTaskResult
 		if err := json.Unmarshal(a.Result, &c); err != nil || c.Task.TaskID == "" {
@@ -95,7 +98,8 @@ tools:
 		return c.Task.TaskID
 	}
 	start := func(tool string, arguments map[string]any, task map[string]any) string {
-		return created(w.call("tools/call", map[string]any{"name": tool, "arguments": arguments, "task": task}))
+		return created(w.call("tools/call",
+			map[string]any{"name": tool, "arguments": arguments, "task": task}))
 	}
 	flood := start("flood", map[string]any{}, map[string]any{"ttl": 24 * 3600_000})
 
@@ -115,21 +119,25 @@ tools:
 			text = "The task was cancelled."
 		case 2: // a plain call
 			var result mcp.CallToolResult
-			w.must(&result, "tools/call", map[string]any{"name": "child", "arguments": map[string]any{"text": text}})
+			w.must(&result, "tools/call", map[string]any{"name": "child",
+				"arguments": map[string]any{"text": text}})
 			return
 		case 3: // in the stateless era, with a subscription that the client takes back
 			var task mcp.DetailedTask
-			w.must(&task, "tools/call", json.RawMessage(inEra(takes, "", `"name":"stream","arguments":{"count":2,"intervalMs":20}`)))
+			w.must(&task, "tools/call", json.RawMessage(inEra(takes, "",
+				`"name":"stream","arguments":{"count":2,"intervalMs":20}`)))
 			if task.TaskID == "" {
 				return // it was done before the server has looked
 			}
-			listen, _ := w.send("subscriptions/listen", json.RawMessage(inEra(takes, "", `"notifications":{"taskIds":["`+task.TaskID+`"]}`)))
+			listen, _ := w.send("subscriptions/listen",
+				json.RawMessage(inEra(takes, "", `"notifications":{"taskIds":["`+task.TaskID+`"]}`)))
 			w.must(&task, "tasks/get", json.RawMessage(inEra(takes, "", `"taskId":"`+task.TaskID+`"`)))
 			w.notify("notifications/cancelled", map[string]any{"requestId": listen})
 			return
 		case 4: // streamed, SEP-1905
 			ttl["responseModes"] = []string{"streaming"}
-			a := w.call("tools/call", map[string]any{"name": "stream", "arguments": map[string]any{"count": 20, "bytes": 50}, "task": ttl})
+			a := w.call("tools/call", map[string]any{"name": "stream",
+				"arguments": map[string]any{"count": 20, "bytes": 50}, "task": ttl})
 			if a.Error != nil {
 				t.Errorf("streaming: %+v", a.Error)
 			}
@@ -144,7 +152,8 @@ tools:
 		}
 		var result mcp.CallToolResult
 		switch a := w.call("tasks/result", map[string]any{"taskId": id}); {
-		case a.Error != nil && strings.Contains(a.Error.Message, "not found"): // the machine is so slow that it has expired
+		case a.Error != nil && strings.Contains(a.Error.Message, "not found"):
+			// The machine is so slow that it has expired.
 		case a.Error != nil:
 			t.Errorf("task %d: %+v", i, a.Error)
 		case json.Unmarshal(a.Result, &result) != nil:
@@ -191,7 +200,8 @@ tools:
 		run(n / steps * step)
 		samples = append(samples, resourcesOf(t, address))
 		largest = max(largest, size())
-		t.Logf("%d tasks in %v: %+v, state %.1f MiB", n/steps*step, time.Since(began).Round(time.Second), samples[len(samples)-1], mib(size()))
+		t.Logf("%d tasks in %v: %+v, state %.1f MiB", n/steps*step, time.Since(began).Round(time.Second),
+			samples[len(samples)-1], mib(size()))
 	}
 	last := settled(t, address, first)
 	var task mcp.Task
@@ -218,7 +228,8 @@ tools:
 	}
 	early, late := median(samples[:half]), median(samples[half:])
 	t.Logf("%d tasks in %v, %d partials of one that streamed; resident memory: %.1f MiB in the first half, %.1f in the second; heap %.1f, then %.1f MiB; goroutines %d, then %d; files %d, then %d; state at most %.1f MiB",
-		n, time.Since(began).Round(time.Second), partials, mib(early), mib(late), mib(first.heap), mib(last.heap),
+		n, time.Since(began).Round(time.Second), partials, mib(early), mib(late), mib(first.heap),
+		mib(last.heap),
 		first.goroutines, last.goroutines, first.files, last.files, mib(largest))
 	if late > early+slack {
 		t.Errorf("memory grows: %+v", samples)
@@ -246,7 +257,8 @@ func settled(t *testing.T, address string, most resources) resources {
 	}
 	for deadline := time.Now().Add(wait); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		u := resourcesOf(t, address)
-		least = resources{min(least.goroutines, u.goroutines), min(least.files, u.files), min(least.resident, u.resident), min(least.heap, u.heap)}
+		least = resources{min(least.goroutines, u.goroutines), min(least.files, u.files),
+			min(least.resident, u.resident), min(least.heap, u.heap)}
 		if least.goroutines <= most.goroutines+soakClients && least.files <= most.files+soakClients {
 			break
 		}

@@ -13,7 +13,9 @@ import (
 // machine.
 func TestInitsAllocateLittle(t *testing.T) {
 	t.Parallel()
-	const most = 400 << 10 // some 388 KiB today, 120 of them for NATS and 20 for the names of encodings; one more library that compiles its tables takes more
+	// Some 388 KiB today, 120 of them for NATS and 20 for the names of encodings; one more library that
+	// compiles its tables takes more.
+	const most = 400 << 10
 	cmd := programCommand(t, "version")
 	cmd.Env = append(cmd.Env, "GODEBUG=inittrace=1")
 	var trace strings.Builder
@@ -22,7 +24,8 @@ func TestInitsAllocateLittle(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum := 0
-	for _, m := range regexp.MustCompile(`(?m)^init \S+ .* clock, (\d+) bytes`).FindAllStringSubmatch(trace.String(), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^init \S+ .* clock, (\d+) bytes`).
+		FindAllStringSubmatch(trace.String(), -1) {
 		n, _ := strconv.Atoi(m[1])
 		sum += n
 	}

@@ -34,7 +34,8 @@ func TestNobodyReadsStderr(t *testing.T) {
 			defer time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() }).Stop()
 			const tasks = 1000 // two lines each: several pipes full
 			go func() {
-				_, _ = io.WriteString(in, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
+				_, _ = io.WriteString(in, initialize+"\n"+
+					`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n")
 				for id := range tasks {
 					_, _ = fmt.Fprintf(in, `{"jsonrpc":"2.0","id":"task %d","method":"tools/call","params":{"name":"%s","arguments":{},"task":{"ttl":1000}}}`+"\n", id, tool)
 				}

@@ -28,7 +28,8 @@ func TestEndedAtTheStart(t *testing.T) {
 		args, signals := append(config, "--state", "memory"), []os.Signal{syscall.SIGTERM}
 		switch n % 3 {
 		case 0:
-			signals = []os.Signal{syscall.SIGHUP, syscall.SIGTERM} // the first is for reading the config again, and ends nothing soon
+			// The first is for reading the config again, and ends nothing soon.
+			signals = []os.Signal{syscall.SIGHUP, syscall.SIGTERM}
 		case 1:
 			args, signals = append([]string{"tools"}, args...), []os.Signal{syscall.SIGHUP}
 		}
@@ -59,7 +60,8 @@ func TestEndedAtOnce(t *testing.T) {
 	t.Parallel()
 	in := sharedPipe(t)
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		cmd := programCommand(t, "tools", "--", "sh", "-c", "read request; echo asked >&2; cat >/dev/null; echo told >&2; while kill -0 $PPID; do sleep 0.1; done")
+		cmd := programCommand(t, "tools", "--", "sh", "-c",
+			"read request; echo asked >&2; cat >/dev/null; echo told >&2; while kill -0 $PPID; do sleep 0.1; done")
 		cmd.Stdin = in
 		stderr, err := cmd.StderrPipe()
 		if err != nil {
@@ -69,7 +71,8 @@ func TestEndedAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		watch := time.AfterFunc(watchdog, func() { _ = cmd.Process.Kill() })
-		for lines := bufio.NewScanner(stderr); lines.Scan() && cmd.Process.Signal(s) == nil && lines.Text() != "told"; {
+		for lines := bufio.NewScanner(stderr); lines.Scan() && cmd.Process.Signal(s) == nil &&
+			lines.Text() != "told"; {
 		}
 		end := cmd.Wait()
 		watch.Stop()
@@ -85,7 +88,8 @@ func TestEndedAtOnce(t *testing.T) {
 // Pipes that are non-blocking at the start, as a runnel that was killed leaves them, serve as well as others.
 func TestPipesThatDoNotBlock(t *testing.T) {
 	t.Parallel()
-	config := append(writeConfig(t, `tools: {flood: {command: [sh, -c, "yes xxxx | head -c 300000"]}}`), "--state", "memory")
+	config := append(writeConfig(t, `tools: {flood: {command: [sh, -c, "yes xxxx | head -c 300000"]}}`),
+		"--state", "memory")
 	self := append([]string{builtProgram(t)}, config...)
 	for name, args := range map[string][]string{
 		"serve": config,
@@ -105,7 +109,8 @@ func TestPipesThatDoNotBlock(t *testing.T) {
 				if err := syscall.SetNonblock(ends[n], true); err != nil {
 					t.Fatal(err)
 				}
-				files[n], files[n+2] = os.NewFile(uintptr(ends[n]), "runnel's"), os.NewFile(uintptr(ends[1-n]), "the client's")
+				files[n], files[n+2] = os.NewFile(uintptr(ends[n]), "runnel's"),
+					os.NewFile(uintptr(ends[1-n]), "the client's")
 			}
 			cmd := programCommand(t, args...)
 			cmd.Stdin, cmd.Stdout = files[0], files[1]
@@ -164,7 +169,10 @@ func nonBlocking(t *testing.T, f *os.File) bool {
 		t.Fatal(err)
 	}
 	var flags int
-	if controlled := conn.Control(func(fd uintptr) { flags, err = unix.FcntlInt(fd, unix.F_GETFL, 0) }); controlled != nil || err != nil {
+	if controlled := conn.Control(func(fd uintptr) {
+		flags,
+			err = unix.FcntlInt(fd, unix.F_GETFL, 0)
+	}); controlled != nil || err != nil {
 		t.Fatal(controlled, err)
 	}
 	return flags&unix.O_NONBLOCK != 0

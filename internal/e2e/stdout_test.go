@@ -19,7 +19,8 @@ import (
 // A command that prints a list ends without a word when nobody reads it any more, as with head.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"tools", "--selftest"}, {"config", "schema"}, {"version"}, {"completion", "bash"}, {"doctor", "--state", "memory"}} {
+	for _, args := range [][]string{{"tools", "--selftest"}, {"config", "schema"}, {"version"},
+		{"completion", "bash"}, {"doctor", "--state", "memory"}} {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -45,7 +46,10 @@ func TestNobodyReads(t *testing.T) {
 func TestReaderLeaves(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
-	program := func(args string) *exec.Cmd { return programCommand(t, strings.Fields(args+" --state "+state)...) }
+	program := func(args string) *exec.Cmd {
+		return programCommand(t,
+			strings.Fields(args+" --state "+state)...)
+	}
 	readOne := func(cmd *exec.Cmd) {
 		t.Helper()
 		stdout, err := cmd.StdoutPipe()
@@ -71,7 +75,8 @@ func TestReaderLeaves(t *testing.T) {
 		readOne(program("call yes --tool yes=yes -o " + output))
 	}
 	list, err := program("tasks list -o ndjson").Output()
-	if err != nil || !strings.Contains(string(list), `"status":"cancelled"`) || strings.Contains(string(list), `"status":"working"`) {
+	if err != nil || !strings.Contains(string(list), `"status":"cancelled"`) ||
+		strings.Contains(string(list), `"status":"working"`) {
 		t.Errorf("%v: a call goes on, or none has begun:\n%s", err, list)
 	}
 	if out, err := program("call stream count=100000 --selftest").CombinedOutput(); err != nil {
@@ -89,8 +94,10 @@ func TestReaderLeaves(t *testing.T) {
 func TestHostReadsNothing(t *testing.T) {
 	for _, command := range []string{"", "serve"} {
 		var stderr syncBuffer
-		code := cli.Run(t.Context(), append(strings.Fields(command), "--state", "memory"), append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
-		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: writing to the client: write /dev/stdout: broken pipe\n") {
+		code := cli.Run(t.Context(), append(strings.Fields(command), "--state", "memory"),
+			append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
+		if code != exitFailure || !strings.HasSuffix(stderr.String(),
+			"runnel: writing to the client: write /dev/stdout: broken pipe\n") {
 			t.Errorf("%q: exit code %d, stderr %q", command, code, &stderr)
 		}
 	}
@@ -101,7 +108,8 @@ func TestTraceOfAURLReadsNothing(t *testing.T) {
 	t.Parallel()
 	s := serveHTTP(t, "--selftest", "--state", "memory")
 	var stderr syncBuffer
-	code := cli.Run(t.Context(), []string{"trace", "--file", filepath.Join(t.TempDir(), "trace"), "--url", s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
+	code := cli.Run(t.Context(), []string{"trace", "--file", filepath.Join(t.TempDir(), "trace"), "--url",
+		s.url}, append(environ(t), noConfig), strings.NewReader(initialize+"\n"), goneStdout{}, &stderr)
 	if code != exitUnread || stderr.String() != "" {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
@@ -110,7 +118,8 @@ func TestTraceOfAURLReadsNothing(t *testing.T) {
 // --summary says the exit code that the program ends with.
 func TestSummaryOfUnreadOutput(t *testing.T) {
 	var stderr syncBuffer
-	code := cli.Run(t.Context(), []string{"call", "echo", "text=x", "--selftest", "--summary"}, append(environ(t), noConfig), strings.NewReader(""), goneStdout{}, &stderr)
+	code := cli.Run(t.Context(), []string{"call", "echo", "text=x", "--selftest", "--summary"},
+		append(environ(t), noConfig), strings.NewReader(""), goneStdout{}, &stderr)
 	if code != exitUnread || !strings.Contains(stderr.String(), fmt.Sprintf("; exit code %d, ", exitUnread)) {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
@@ -130,7 +139,8 @@ func TestStdoutIsGone(t *testing.T) {
 		_ = r.Close()
 	}()
 	var stderr syncBuffer
-	code := cli.Run(t.Context(), []string{"call", "yes", "--tool", "yes=yes"}, append(environ(t), noConfig), strings.NewReader(""), w, &stderr)
+	code := cli.Run(t.Context(), []string{"call", "yes", "--tool", "yes=yes"}, append(environ(t), noConfig),
+		strings.NewReader(""), w, &stderr)
 	if code != exitFailure || !strings.Contains(stderr.String(), "writing the output") {
 		t.Errorf("exit code %d, stderr %q", code, &stderr)
 	}
@@ -148,7 +158,8 @@ func TestStdoutIsFull(t *testing.T) {
 	for _, command := range []string{call + "text", call + "json", call + "ndjson", "doctor"} {
 		var stderr syncBuffer
 		args := strings.Fields(command)
-		code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
+		code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""),
+			fullDisk{}, &stderr)
 		if code != exitFailure || stderr.String() != "runnel: writing the output: no space left on device\n" {
 			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
 		}
@@ -162,10 +173,13 @@ func TestNothingIsWritten(t *testing.T) {
 	if err := os.WriteFile(config, []byte("tools: {a: {command: [echo]}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"--help", "help", "help call", "tasks list --help", "version", "config schema", "config check " + config,
-		"tools --selftest", "tools --selftest --output json", "tasks list -o json " + state, "completion bash", "completion zsh", "completion fish", "completion powershell"} {
+	for _, command := range []string{"--help", "help", "help call", "tasks list --help", "version",
+		"config schema", "config check " + config,
+		"tools --selftest", "tools --selftest --output json", "tasks list -o json " + state,
+		"completion bash", "completion zsh", "completion fish", "completion powershell"} {
 		var stderr syncBuffer
-		code := cli.Run(t.Context(), strings.Fields(command), append(environ(t), noConfig), strings.NewReader(""), fullDisk{}, &stderr)
+		code := cli.Run(t.Context(), strings.Fields(command), append(environ(t), noConfig),
+			strings.NewReader(""), fullDisk{}, &stderr)
 		if code != exitFailure || !strings.HasSuffix(stderr.String(), "runnel: no space left on device\n") {
 			t.Errorf("%s: exit code %d, stderr %q", command, code, &stderr)
 		}

@@ -46,7 +46,8 @@ func TestManyTasks(t *testing.T) {
 		if most := time.Minute; took > most {
 			t.Errorf("%q of %d tasks took %v, want less than %v", args, many, took, most)
 		}
-		if lines := strings.Count(got.stdout, "\n"); len(args) == 1 && lines != many+1 || args[0] == "prune" && lines != many+1 {
+		if lines := strings.Count(got.stdout, "\n"); len(args) == 1 && lines != many+1 ||
+			args[0] == "prune" && lines != many+1 {
 			t.Errorf("%q: %d lines", args, lines)
 		}
 	}

@@ -36,8 +36,10 @@ func people(t *testing.T, args ...string) outcome {
 
 func (o outcome) is(t *testing.T, code int, stdout, stderr string) {
 	t.Helper()
-	if o.code != code || !regexp.MustCompile("^(?s:"+stdout+")$").MatchString(o.stdout) || !regexp.MustCompile(stderr).MatchString(o.stderr) || stderr == "" && o.stderr != "" {
-		t.Errorf("exit code %d, want %d\nstdout %.500q\n  want %q\nstderr %.500q\n  want %q", o.code, code, o.stdout, stdout, o.stderr, stderr)
+	if o.code != code || !regexp.MustCompile("^(?s:"+stdout+")$").MatchString(o.stdout) ||
+		!regexp.MustCompile(stderr).MatchString(o.stderr) || stderr == "" && o.stderr != "" {
+		t.Errorf("exit code %d, want %d\nstdout %.500q\n  want %q\nstderr %.500q\n  want %q", o.code, code,
+			o.stdout, stdout, o.stderr, stderr)
 	}
 }
 
@@ -77,17 +79,22 @@ tools:
 		}
 	}
 	eventually("the first output is not stored", func() bool { // as it is 0.1 s after it was written
-		return strings.Contains(people(t, "tasks", "get", steps, "--state", state).stdout, "output:   10 bytes") &&
+		return strings.Contains(people(t, "tasks", "get", steps, "--state", state).stdout,
+			"output:   10 bytes") &&
 			strings.Contains(list("--running").stdout, "begun")
 	})
-	list().is(t, exitFine, `ID +STATUS +TOOL +HOST +AGE +TOOK *\n`+steps[:8]+` +working +steps +witness +\d.* (one|apart)\n`+forever[:8]+` +working +forever .* begun\n`, "")
+	list().is(t, exitFine, `ID +STATUS +TOOL +HOST +AGE +TOOK *\n`+steps[:8]+
+		` +working +steps +witness +\d.* (one|apart)\n`+forever[:8]+` +working +forever .* begun\n`, "")
 	list("--owner", "other").is(t, exitFine, "", `^no tasks of owner "other" in `)
-	people(t, "tasks", "tail", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task "+steps+` of owner "other"`)
-	people(t, "tasks", "cancel", steps, "--owner", "other", "--state", state).is(t, exitFailure, "", "there is no task")
+	people(t, "tasks", "tail", steps, "--owner", "other", "--state", state).
+		is(t, exitFailure, "", "there is no task "+steps+` of owner "other"`)
+	people(t, "tasks", "cancel", steps, "--owner", "other", "--state", state).
+		is(t, exitFailure, "", "there is no task")
 
 	// Without -f, what there is; from a position on, the rest of it.
 	people(t, "tasks", "tail", steps[:6], "--state", state).is(t, exitFine, "one\n", "^apart\n$")
-	people(t, "tasks", "get", steps[:8], "--state", state).is(t, exitFine, `id: +`+steps+`\n.*status: +working\n.*output: +10 bytes\n`, "")
+	people(t, "tasks", "get", steps[:8], "--state", state).
+		is(t, exitFine, `id: +`+steps+`\n.*status: +working\n.*output: +10 bytes\n`, "")
 
 	// With -f, what comes, until the end of the task.
 	tail := programCommand(t, "tasks", "tail", "-f", steps, "--state", state)
@@ -114,7 +121,8 @@ tools:
 		t.Errorf("result: %v", err)
 	}
 	var r mcp.CallToolResult
-	if err := json.Unmarshal([]byte(whole.String()), &r); err != nil || !r.IsError || !strings.Contains(whole.String(), `"exitCode":3`) {
+	if err := json.Unmarshal([]byte(whole.String()), &r); err != nil || !r.IsError ||
+		!strings.Contains(whole.String(), `"exitCode":3`) {
 		t.Errorf("result: %v: %s", err, whole.String())
 	}
 
@@ -124,7 +132,9 @@ tools:
 		t.Fatal(err)
 	}
 	defer func() { _ = host.cmd.Process.Signal(syscall.SIGCONT) }()
-	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "^runnel: the runnel that runs task "+forever+` has not answered the request to cancel it within 3s \(is it stopped\?\): it will`)
+	people(t, "tasks", "cancel", forever, "--state", state).
+		is(t, exitFailure, "", "^runnel: the runnel that runs task "+forever+
+			` has not answered the request to cancel it within 3s \(is it stopped\?\): it will`)
 	if err := host.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +146,8 @@ tools:
 	if cancelled.Status != mcp.TaskCancelled {
 		t.Errorf("the host sees %+v", cancelled)
 	}
-	people(t, "tasks", "cancel", forever, "--state", state).is(t, exitFailure, "", "had already ended: cancelled")
+	people(t, "tasks", "cancel", forever, "--state", state).
+		is(t, exitFailure, "", "had already ended: cancelled")
 	host.end()
 }
 
@@ -171,7 +182,8 @@ func TestTasksKept(t *testing.T) {
 	in("tail", ids[0]).is(t, exitFine, want, "")
 	in("tail", ids[0], "-n", "2").is(t, exitFine, want[19960:], "")
 	in("tail", ids[0], "-n", "02").is(t, exitFine, want[19960:], "")
-	in("tail", ids[0], "--after", "019900").is(t, exitFine, want[19900:], "") // decimal, whatever it begins with
+	// Decimal, whatever it begins with.
+	in("tail", ids[0], "--after", "019900").is(t, exitFine, want[19900:], "")
 	in("logs", ids[0], "-f", "-n", "9999").is(t, exitFine, want, "")
 	in("tail", ids[0], "-n", "0").is(t, exitFine, "", "")
 	in("tail", ids[0], "-n", "2", "--after", "1").is(t, exitUsage, "", "-n does not go with --after")
@@ -179,16 +191,22 @@ func TestTasksKept(t *testing.T) {
 	in("tail", ids[0], "--after", "99999").is(t, exitFine, "", "")
 	in("result", ids[0]).is(t, exitFine, "streamed 1000 chunks", "")
 	in("result", ids[1]).is(t, exitFailure, "<why>", "")
-	in("result", ids[1], "-o", "json").is(t, exitFailure, `\{"content":\[\{"type":"text","text":"[^"]*why[^"]*"\}\],"isError":true.*\}\n`, "")
+	in("result", ids[1], "-o", "json").
+		is(t, exitFailure, `\{"content":\[\{"type":"text","text":"[^"]*why[^"]*"\}\],"isError":true.*\}\n`,
+			"")
 	in("result", ids[2]).is(t, exitFailure, "", `^runnel: fail: no \(code -32603\)\n$`)
 	in("result", ids[3]).is(t, exitFine, `\[image image/png 20 bytes\]\n`, "")
-	in("get", ids[0], "-o", "json").is(t, exitFine, `\{"taskId":"`+ids[0]+`","status":"completed",.*"ttl":3600000,"tool":"stream","outputBytes":20000\}\n`, "")
+	in("get", ids[0], "-o", "json").
+		is(t, exitFine, `\{"taskId":"`+ids[0]+
+			`","status":"completed",.*"ttl":3600000,"tool":"stream","outputBytes":20000\}\n`, "")
 	in("ls", "-o", "ndjson").is(t, exitFine, `(\{"taskId":"[^\n]*\}\n){5}`, "")
 	var list struct{ Tasks []struct{ Tool string } }
-	if o := in("list", "-o", "json"); json.Unmarshal([]byte(o.stdout), &list) != nil || len(list.Tasks) != 5 || list.Tasks[4].Tool != "sleep" {
+	if o := in("list", "-o", "json"); json.Unmarshal([]byte(o.stdout), &list) != nil ||
+		len(list.Tasks) != 5 || list.Tasks[4].Tool != "sleep" {
 		t.Errorf("%+v", o)
 	}
-	people(t, "__complete", "tasks", "cancel", "--state", state, "").is(t, exitFine, ids[4]+`\tsleep working, .* old\n:\d+\n`, "Completion")
+	people(t, "__complete", "tasks", "cancel", "--state", state, "").
+		is(t, exitFine, ids[4]+`\tsleep working, .* old\n:\d+\n`, "Completion")
 
 	// A prune leaves alone what runs and what ended lately.
 	in("prune", "--older", "1h").is(t, exitFine, "", "^0 forgotten\n$")
@@ -212,10 +230,14 @@ func TestTasksShowItems(t *testing.T) {
 	store := sqlite.New(sqlite.Options{Dir: dir})
 	runner := run.NewRunner(run.Options{State: store})
 	image := mcp.Image([]byte("pixels"), "image/png")
-	run, err := runner.Start(t.Context(), run.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-		err := task.Log().Append(ctx, partials.Chunk{Data: []byte("no end")}, partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")}, partials.Chunk{Kind: partials.Item, Data: image})
-		return run.Done{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image, mcp.Text("more\n"), image}}, Err: err}
-	}})
+	run, err := runner.Start(t.Context(),
+		run.Spec{Tool: "draw", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+			err := task.Log().Append(ctx, partials.Chunk{Data: []byte("no end")},
+				partials.Chunk{Kind: partials.Item, Data: image}, partials.Chunk{Data: []byte("more\n")},
+				partials.Chunk{Kind: partials.Item, Data: image})
+			return run.Done{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("no end"), image,
+				mcp.Text("more\n"), image}}, Err: err}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,15 +248,19 @@ func TestTasksShowItems(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"tail", "result"} {
-		runClient(t, "", "tasks", command, run.ID(), "--state", dir).is(t, exitFine, `no end\n\[image image/png 6 bytes\]\nmore\n\[image image/png 6 bytes\]\n`, "")
+		runClient(t, "", "tasks", command, run.ID(), "--state", dir).
+			is(t, exitFine, `no end\n\[image image/png 6 bytes\]\nmore\n\[image image/png 6 bytes\]\n`, "")
 	}
 }
 
 func TestTasksMisused(t *testing.T) {
 	t.Parallel()
 	none := filepath.Join(t.TempDir(), "none")
-	people(t, "tasks", "list", "--state", none).is(t, exitFine, "", "^there is no state in "+none+": no task has run there; --state names another directory\n$")
-	people(t, "tasks", "list", "--state", none, "-o", "json").is(t, exitFine, `\{"tasks":\[\]\}\n`, "there is no state")
+	people(t, "tasks", "list", "--state", none).
+		is(t, exitFine, "", "^there is no state in "+none+
+			": no task has run there; --state names another directory\n$")
+	people(t, "tasks", "list", "--state", none, "-o", "json").
+		is(t, exitFine, `\{"tasks":\[\]\}\n`, "there is no state")
 	people(t, "tasks", "prune", "--state", none).is(t, exitFine, "", "there is no state")
 	people(t, "tasks", "tail", "x", "--state", none).is(t, exitFailure, "", "there is no state")
 	if _, err := os.Stat(none); err == nil {
@@ -245,17 +271,23 @@ func TestTasksMisused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, command := range []string{"list", "prune"} { // tasks may be there that cannot be read
-		people(t, "tasks", command, "--state", file).is(t, exitFailure, "", "^runnel: opening the state in "+file+": .*not a directory; --state names another directory, or memory\n$")
+		people(t, "tasks", command, "--state", file).
+			is(t, exitFailure, "", "^runnel: opening the state in "+file+
+				": .*not a directory; --state names another directory, or memory\n$")
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
-	people(t, "tasks").is(t, exitUsage, "", "needs a command: list, get, tail, wait, result, cancel, rm or prune")
+	people(t, "tasks").is(t, exitUsage, "",
+		"needs a command: list, get, tail, wait, result, cancel, rm or prune")
 	people(t, "tasks", "tial").is(t, exitUsage, "", `did you mean tail\?`)
-	people(t, "tasks", "get").is(t, exitUsage, "", `^runnel tasks get: which task\? runnel tasks list shows their ids`)
+	people(t, "tasks", "get").is(t, exitUsage, "",
+		`^runnel tasks get: which task\? runnel tasks list shows their ids`)
 	people(t, "tasks", "result", "a", "b").is(t, exitUsage, "", `unknown argument "b"`)
 	people(t, "tasks", "tail", "a", "--after", "x").is(t, exitUsage, "", "--after")
 	wrong := t.TempDir()
-	if err := os.WriteFile(filepath.Join(wrong, "runnel.db"), []byte(strings.Repeat("no database ", 100)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(wrong, "runnel.db"), []byte(strings.Repeat("no database ", 100)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
-	people(t, "tasks", "list", "--state", wrong).is(t, exitFailure, "", "runnel.db is damaged or no state of runnel")
+	people(t, "tasks", "list", "--state", wrong).
+		is(t, exitFailure, "", "runnel.db is damaged or no state of runnel")
 }

@@ -21,8 +21,10 @@ func newTerminal(t *testing.T) *terminal {
 	t.Helper()
 	dir := t.TempDir()
 	term := &terminal{t, filepath.Join(dir, "socket")}
-	env := append([]string{"env", "-i"}, append(environ(t), noConfig, "TERM=tmux", "LC_ALL=C.UTF-8", "PS1=% ")...)
-	term.tmux(append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30"}, append(env, "sh", "-i")...)...)
+	env := append([]string{"env", "-i"},
+		append(environ(t), noConfig, "TERM=tmux", "LC_ALL=C.UTF-8", "PS1=% ")...)
+	term.tmux(append([]string{"-f", "/dev/null", "new-session", "-d", "-x", "100", "-y", "30"},
+		append(env, "sh", "-i")...)...)
 	t.Cleanup(func() { _ = exec.Command("tmux", "-u", "-S", term.socket, "kill-server").Run() })
 	term.keys("runnel() { "+builtProgram(t)+` "$@"; echo "exit code=$?"; }`, "Enter")
 	return term

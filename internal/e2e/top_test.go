@@ -86,7 +86,8 @@ tools:
 	screen.keys("Down", "Down", "Home")
 	screen.wait(`(?m)^> \w{8} working +build`)
 	screen.keys("Enter")
-	screen.wait(`(?m)\Abuild \w{8}  working .*(\n.*)+\n\[1\d+/400\] step 1\d+ of the build\nfollowing  q back`) // more than fit
+	// More than fit.
+	screen.wait(`(?m)\Abuild \w{8}  working .*(\n.*)+\n\[1\d+/400\] step 1\d+ of the build\nfollowing  q back`)
 	screen.keys("g")
 	screen.wait(`(?m)^1/\d+  q back`)
 	screen.keys("/")
@@ -123,7 +124,9 @@ tools:
 
 	// Ended by a signal, it leaves the terminal as it was, too.
 	screen.tmux("resize-window", "-x", "100", "-y", "30")
-	screen.run("sh -c 'echo $$ > " + dir + "/pid; NO_COLOR=1 exec " + builtProgram(t) + strings.TrimPrefix(top, "runnel") + "'; echo ended=$?; stty -g | diff - " + dir + "/before && echo as it was")
+	screen.run("sh -c 'echo $$ > " + dir + "/pid; NO_COLOR=1 exec " + builtProgram(t) +
+		strings.TrimPrefix(top, "runnel") + "'; echo ended=$?; stty -g | diff - " + dir +
+		"/before && echo as it was")
 	screen.wait(`(?m)^. \w{8} failed +quick`)
 	if shown := screen.tmux("capture-pane", "-p", "-e"); strings.Contains(shown, "\x1b[31m") {
 		t.Errorf("there are colours in spite of NO_COLOR:\n%q", shown)
@@ -144,7 +147,8 @@ tools:
 	for _, watch := range []string{"top", "tasks list --watch"} {
 		screen.run("runnel " + watch + empty)
 		screen.wait(`(?m)^ *no tasks`)
-		call := exec.Command(builtProgram(t), "call", "first", "--task", "--tool", "first=true", "--state", filepath.Join(dir, "empty"))
+		call := exec.Command(builtProgram(t), "call", "first", "--task", "--tool", "first=true", "--state",
+			filepath.Join(dir, "empty"))
 		call.Env = append(environ(t), noConfig)
 		if out, err := call.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)

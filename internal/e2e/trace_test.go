@@ -19,21 +19,26 @@ func TestTrace(t *testing.T) {
 	t.Parallel()
 	const longestNoted = 1 << 20 // the longest line that a trace shows
 	file := filepath.Join(t.TempDir(), "trace")
-	input := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\xff\x00 no message\n\n[1]\n" + strings.Repeat("x", longestNoted+10) + "\nno newline"
+	input := "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\r\n\xff\x00 no message\n\n[1]\n" +
+		strings.Repeat("x", longestNoted+10) + "\nno newline"
 	for _, c := range []struct {
 		server string
 		code   int
 	}{{"cat", 0}, {"cat; exit 7", 7}, {"cat; kill -KILL $$", 137}} {
 		got := runClient(t, input, "trace", "--file", file, "--", "sh", "-c", c.server)
 		if got.code != c.code || got.stdout != input || got.stderr != "" {
-			t.Errorf("%s: exit code %d, %d bytes of %d, stderr %q", c.server, got.code, len(got.stdout), len(input), got.stderr)
+			t.Errorf("%s: exit code %d, %d bytes of %d, stderr %q", c.server, got.code, len(got.stdout),
+				len(input), got.stderr)
 		}
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{"--> ping | {", "--> NO MESSAGE: ", "--> a batch | [1]\n", fmt.Sprintf("<-- a line of %d bytes\n", longestNoted+10), "# ",
-			"--> NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n", "<-- NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n", " the line before it has no end", "the server ended: "} {
+		for _, want := range []string{"--> ping | {", "--> NO MESSAGE: ", "--> a batch | [1]\n",
+			fmt.Sprintf("<-- a line of %d bytes\n", longestNoted+10), "# ",
+			"--> NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n",
+			"<-- NO MESSAGE: invalid character 'o' in literal null (expecting 'u') | no newline\n",
+			" the line before it has no end", "the server ended: "} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s: the trace does not say %q:\n%.2000s", c.server, want, text)
 			}
@@ -45,11 +50,13 @@ func TestTrace(t *testing.T) {
 		"trace --file " + file + " x -- cat":  "unknown argument",
 		"trace --file /no/such/folder/x -- y": "no such file or directory",
 	} {
-		if got := runClient(t, "", strings.Fields(args)...); got.code != exitUsage || !strings.Contains(got.stderr, says) {
+		if got := runClient(t, "", strings.Fields(args)...); got.code != exitUsage ||
+			!strings.Contains(got.stderr, says) {
 			t.Errorf("%s: %+v", args, got)
 		}
 	}
-	if got := runClient(t, "", "trace", "--file", file, "--", "/no/such/server"); got.code != exitFailure || !strings.Contains(got.stderr, "cannot start") {
+	if got := runClient(t, "", "trace", "--file", file, "--", "/no/such/server"); got.code != exitFailure ||
+		!strings.Contains(got.stderr, "cannot start") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -89,7 +96,8 @@ func TestTraceIsPrivate(t *testing.T) {
 		if err := os.Lchown(name, nobody, nobody); err != nil {
 			t.Fatal(err)
 		}
-		if got := runClient(t, "", "trace", "--file", name, "--", "true"); got.code != exitUsage || !strings.Contains(got.stderr, "another user") {
+		if got := runClient(t, "", "trace", "--file", name, "--", "true"); got.code != exitUsage ||
+			!strings.Contains(got.stderr, "another user") {
 			t.Errorf("%s: %+v", name, got)
 		}
 		if err := os.Lchown(file, 0, 0); err != nil {
@@ -110,8 +118,10 @@ func TestTraceIsToldToEnd(t *testing.T) {
 		stdin, w := io.Pipe()
 		stdout := &trigger{text: "up", do: cancel}
 		var stderr syncBuffer
-		got := cli.Run(ctx, []string{"trace", "--file", os.DevNull, "--", "sh", "-c", server}, environ(t), stdin, stdout, &stderr)
-		said := strings.ReplaceAll(stderr.String(), "Terminated\n", "") // some shells tell how their sleep ended
+		got := cli.Run(ctx, []string{"trace", "--file", os.DevNull, "--", "sh", "-c", server}, environ(t),
+			stdin, stdout, &stderr)
+		// Some shells tell how their sleep ended.
+		said := strings.ReplaceAll(stderr.String(), "Terminated\n", "")
 		if got != code || said != "" {
 			t.Errorf("%s: exit code %d, want %d, stderr %q", server, got, code, &stderr)
 		}
@@ -129,10 +139,13 @@ func TestTraceOfACall(t *testing.T) {
 		flags string
 		says  []string
 	}{
-		{"--protocol=2025-11-25", []string{"initialize: runnel ", "it can do tasks of 2025-11-25", "response to tools/call stream: after ", "; task ",
-			"notifications/tasks/partial: seq 0 |", "notifications/tasks/status: completed |", "response to tasks/result: after "}},
+		{"--protocol=2025-11-25", []string{"initialize: runnel ", "it can do tasks of 2025-11-25",
+			"response to tools/call stream: after ", "; task ",
+			"notifications/tasks/partial: seq 0 |", "notifications/tasks/status: completed |",
+			"response to tasks/result: after "}},
 		{"--protocol=2025-11-25 --mode=streaming", []string{"response to tools/call stream: after "}},
-		{"--protocol=2026-07-28 --no-task", []string{"server/discover: runnel ", "notifications/tools/partial_result: seq 0 |"}},
+		{"--protocol=2026-07-28 --no-task",
+			[]string{"server/discover: runnel ", "notifications/tools/partial_result: seq 0 |"}},
 	} {
 		args := append([]string{"call", "stream", "count=3"}, strings.Fields(c.flags)...)
 		args = append(args, "--", "env", noSleepAtExit, racedProgram(t), "trace", "--file", file)
@@ -157,7 +170,8 @@ func TestTraceOfACall(t *testing.T) {
 func TestKilledTraceLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		cmd := programCommand(t, "trace", "--file", os.DevNull, "--", "sh", "-c", "sleep 600 & echo $! $$; exec sleep 600")
+		cmd := programCommand(t, "trace", "--file", os.DevNull, "--", "sh", "-c",
+			"sleep 600 & echo $! $$; exec sleep 600")
 		in, out := pipes(t, cmd)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)

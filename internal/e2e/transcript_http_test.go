@@ -31,7 +31,8 @@ func TestTranscriptsHTTP(t *testing.T) {
 	all := transcripts(t)
 	apart := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
-		if name, reason, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && !strings.HasPrefix(line, "#") {
+		if name, reason, ok := strings.Cut(strings.TrimSpace(line), ": "); ok &&
+			!strings.HasPrefix(line, "#") {
 			if apart[name] = true; len(reason) < 10 || all[name] == nil {
 				t.Errorf("http.txt: %s", line)
 			}
@@ -51,9 +52,11 @@ func TestTranscriptsHTTP(t *testing.T) {
 // fitsHTTP reports whether a conversation says nothing about pipes: their end, their bytes, a client that
 // stops reading them.
 func (tr *transcript) fitsHTTP() bool {
-	return tr.mode != "inprocess" && tr.behind == "" && tr.exit == 0 && tr.unanswered == 0 && !slices.ContainsFunc(tr.steps, func(s step) bool {
-		return s.kind == "stall" || s.kind == "eof" || s.kind == "signal" || s.kind == "-->" && (strings.HasPrefix(s.text, `q"`) || !strings.HasPrefix(s.text, "{"))
-	})
+	return tr.mode != "inprocess" && tr.behind == "" && tr.exit == 0 && tr.unanswered == 0 &&
+		!slices.ContainsFunc(tr.steps, func(s step) bool {
+			return s.kind == "stall" || s.kind == "eof" || s.kind == "signal" ||
+				s.kind == "-->" && (strings.HasPrefix(s.text, `q"`) || !strings.HasPrefix(s.text, "{"))
+		})
 }
 
 // carried is a session over HTTP: with the built program, on a port of its own.
@@ -96,10 +99,12 @@ type carrier struct {
 	s    *session
 	open sync.WaitGroup
 
-	mu        sync.Mutex
-	session   string
-	streams   int
-	cancelled []string                      // ids: "The sender of the cancellation notification SHOULD ignore any response to the request that arrives afterward"
+	mu      sync.Mutex
+	session string
+	streams int
+	// Ids: "The sender of the cancellation notification SHOULD ignore any response to the request that
+	// arrives afterward".
+	cancelled []string
 	closing   map[string]context.CancelFunc // requests of 2026-07-28, which end with their connection
 }
 
@@ -120,12 +125,15 @@ func (c *carrier) carry(line []byte) {
 		}
 	}
 	_ = json.Unmarshal(line, &m) // what is wrong about it is the server's to say
-	header := map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+	header := map[string]string{"Content-Type": "application/json",
+		"Accept": "application/json, text/event-stream"}
 	ctx, cancel := context.WithCancel(c.ctx)
 	var version string
 	if json.Unmarshal(m.Params.Meta[mcp.MetaProtocolVersion], &version) == nil {
 		header["Mcp-Protocol-Version"], header["Mcp-Method"] = version, m.Method
-		if name := m.Params.Name + m.Params.URI + m.Params.TaskID; name != "" && strings.Contains("tools/call prompts/get resources/read tasks/get tasks/update tasks/cancel", m.Method) {
+		if name := m.Params.Name + m.Params.URI + m.Params.TaskID; name != "" &&
+			strings.Contains("tools/call prompts/get resources/read tasks/get tasks/update tasks/cancel",
+				m.Method) {
 			header["Mcp-Name"] = name
 		}
 		c.mu.Lock()
@@ -168,14 +176,16 @@ func (c *carrier) carry(line []byte) {
 	if m.Method == "notifications/initialized" && session != "" {
 		began := make(chan struct{})
 		c.open.Go(func() {
-			c.exchange(c.ctx, "GET", nil, map[string]string{"Accept": "text/event-stream", "Mcp-Session-Id": session}, began)
+			c.exchange(c.ctx, "GET", nil, map[string]string{"Accept": "text/event-stream",
+				"Mcp-Session-Id": session}, began)
 		})
 		<-began
 	}
 }
 
 // exchange sends a request and delivers what comes.
-func (c *carrier) exchange(ctx context.Context, method string, line []byte, header map[string]string, began chan struct{}) {
+func (c *carrier) exchange(ctx context.Context, method string, line []byte, header map[string]string,
+	began chan struct{}) {
 	r, err := http.NewRequestWithContext(ctx, method, c.url, bytes.NewReader(line))
 	if err != nil {
 		c.t.Error(err)
@@ -197,7 +207,9 @@ func (c *carrier) exchange(ctx context.Context, method string, line []byte, head
 		return
 	}
 	defer response.Body.Close()
-	if session := response.Header.Get("Mcp-Session-Id"); session != "" && response.Header.Get("Content-Type") == "text/event-stream" { // initialize took long
+	// Initialize took long.
+	if session := response.Header.Get("Mcp-Session-Id"); session != "" &&
+		response.Header.Get("Content-Type") == "text/event-stream" {
 		c.mu.Lock()
 		c.session = session
 		c.mu.Unlock()

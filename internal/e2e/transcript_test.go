@@ -168,7 +168,8 @@ func (tr *transcript) parseHeader(line string) (err error) {
 	case !ok || len(tr.steps) > 0:
 		return fmt.Errorf("what is %q?", line)
 	case name == "covers":
-		tr.covers = append(tr.covers, strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })...)
+		tr.covers = append(tr.covers, strings.FieldsFunc(value,
+			func(r rune) bool { return r == ',' || r == ' ' })...)
 	case name == "args":
 		for _, word := range regexp.MustCompile(`'[^']*'|\S+`).FindAllString(value, -1) {
 			tr.args = append(tr.args, strings.Trim(word, "'"))
@@ -200,7 +201,8 @@ func transcripts(t testing.TB) map[string]*transcript {
 	root := filepath.Join("testdata", "transcripts")
 	all := map[string]*transcript{}
 	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" || d.Name() == "http.txt" || d.Name() == requirementsFile {
+		if err != nil || d.IsDir() || filepath.Ext(file) != ".txt" || d.Name() == "coverage.txt" ||
+			d.Name() == "http.txt" || d.Name() == requirementsFile {
 			return err
 		}
 		text, err := os.ReadFile(file)
@@ -312,7 +314,8 @@ func (p *player) fail(t *testing.T, what string) {
 		ended = p.s.how
 	case <-time.After(quiet):
 	}
-	t.Fatalf("%s (%s)\n# %s\n%s\nstderr:\n%s", what, ended, strings.Join(p.tr.prose, "\n# "), &p.log, p.s.stderr)
+	t.Fatalf("%s (%s)\n# %s\n%s\nstderr:\n%s", what, ended, strings.Join(p.tr.prose, "\n# "), &p.log,
+		p.s.stderr)
 }
 
 func (p *player) step(st step) error {
@@ -398,7 +401,8 @@ func (p *player) send(text string) error {
 func (p *player) group(group []step) error {
 	for len(group) > 0 {
 		line, err := p.nextThat(p.s.patience(), func(line []byte) bool {
-			return slices.ContainsFunc(group, func(st step) bool { return st.pattern.match(line, maps.Clone(p.captures)) == nil })
+			return slices.ContainsFunc(group,
+				func(st step) bool { return st.pattern.match(line, maps.Clone(p.captures)) == nil })
 		})
 		if err != nil {
 			return fmt.Errorf("%w\n    want %s", err, group[0].text)
@@ -425,7 +429,8 @@ func (p *player) next(within time.Duration) ([]byte, error) { return p.nextThat(
 // nextThat is next where there are several streams: the next line of any that fits.
 func (p *player) nextThat(within time.Duration, fits func([]byte) bool) ([]byte, error) {
 	ignored := func(line []byte) bool {
-		return slices.ContainsFunc(p.tr.ignore, func(i pattern) bool { return i.match(line, p.captures) == nil })
+		return slices.ContainsFunc(p.tr.ignore,
+			func(i pattern) bool { return i.match(line, p.captures) == nil })
 	}
 	overtakes := ignored
 	if !p.s.streams {
@@ -484,7 +489,8 @@ func (p *player) segments(id, name, n string) error {
 			Result streamed
 		}
 		err = json.Unmarshal(line, &m)
-		if r := m.Result; p.tr.behind != "" && err == nil && string(m.ID) == id && r.IsComplete == nil && r.Task != nil && p.captures[name] == "" {
+		if r := m.Result; p.tr.behind != "" && err == nil && string(m.ID) == id && r.IsComplete == nil &&
+			r.Task != nil && p.captures[name] == "" {
 			var shown shownTask // where the first output comes late, a handle comes first
 			if err := json.Unmarshal(r.Task, &shown); err != nil {
 				return err
@@ -534,11 +540,14 @@ func (p *player) open(how string) error {
 	if declares || len(tasks) > 0 {
 		capabilities = append(capabilities, `"tasks":{`+strings.Join(tasks, ",")+`}`)
 	}
-	if err := p.send(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"` + version +
-		`","capabilities":{` + strings.Join(capabilities, ",") + `},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
+	if err := p.send(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"` +
+		version +
+		`","capabilities":{` + strings.Join(capabilities, ",") +
+		`},"clientInfo":{"name":"test","version":"1"}}}`); err != nil {
 		return err
 	}
-	answer, err := parsePattern(`{"jsonrpc":"2.0","id":"open","result":{"protocolVersion":"` + version + `","...":true}}`)
+	answer, err := parsePattern(`{"jsonrpc":"2.0","id":"open","result":{"protocolVersion":"` + version +
+		`","...":true}}`)
 	if err != nil {
 		return err
 	}
@@ -571,7 +580,8 @@ func (p *player) end() error {
 	p.s.resume()
 	rest, code, err := p.s.finish()
 	for _, line := range rest {
-		if !slices.ContainsFunc(p.tr.ignore, func(i pattern) bool { return i.match(line, p.captures) == nil }) {
+		if !slices.ContainsFunc(p.tr.ignore,
+			func(i pattern) bool { return i.match(line, p.captures) == nil }) {
 			return fmt.Errorf("after the conversation came %s", clipLine(line))
 		}
 	}

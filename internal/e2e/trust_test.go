@@ -23,7 +23,8 @@ type checkout struct {
 func newCheckout(t *testing.T) *checkout {
 	t.Helper()
 	dir := t.TempDir()
-	c := &checkout{t: t, dir: filepath.Join(dir, "checkout"), mark: filepath.Join(dir, "mark"), env: environ(t)}
+	c := &checkout{t: t, dir: filepath.Join(dir, "checkout"), mark: filepath.Join(dir, "mark"),
+		env: environ(t)}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,9 @@ func newCheckout(t *testing.T) *checkout {
 
 func (c *checkout) write(more string) {
 	c.t.Helper()
-	config := "notify: {after: 0, command: [touch, " + c.mark + "]}\ntools:\n  leave-mark: {command: [touch, " + c.mark + "]}\n" + more + "upstreams:\n  theirs: {command: [touch, " + c.mark + "]}\n"
+	config := "notify: {after: 0, command: [touch, " + c.mark +
+		"]}\ntools:\n  leave-mark: {command: [touch, " + c.mark + "]}\n" + more +
+		"upstreams:\n  theirs: {command: [touch, " + c.mark + "]}\n"
 	if err := os.WriteFile(filepath.Join(c.dir, "runnel.yaml"), []byte(config), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
@@ -76,7 +79,8 @@ func TestUntrustedDirectory(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	path := regexp.QuoteMeta(filepath.Join(c.dir, "runnel.yaml"))
-	left := `runnel: ` + path + ` is not used: it is not trusted yet\. Read it, then run: runnel trust ` + path + `\n`
+	left := `runnel: ` + path + ` is not used: it is not trusted yet\. Read it, then run: runnel trust ` +
+		path + `\n`
 	session := initialize + "\n" + listAndCall
 	for _, try := range []struct {
 		args   string
@@ -90,11 +94,14 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"tools", exitFailure, "", left},
 		{"call echo text=x --selftest --state memory", exitFine, "x\n?", left},
 		{"call leave-mark", exitFailure, "", left + `runnel: there is no tool "leave-mark"`},
-		{"serve --drain -1", exitFine, `.*"instructions":"The tools of this project's runnel\.yaml are missing: it is not trusted yet\. .*the nearest one above.*run runnel trust in its directory.*unknown tool.*`, left},
-		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine, `.*unknown tool: .*leave-mark.*`, ""},
+		{"serve --drain -1", exitFine,
+			`.*"instructions":"The tools of this project's runnel\.yaml are missing: it is not trusted yet\. .*the nearest one above.*run runnel trust in its directory.*unknown tool.*`, left},
+		{"wrap --drain -1 -- " + builtProgram(t) + " --config /dev/null --selftest", exitFine,
+			`.*unknown tool: .*leave-mark.*`, ""},
 		{"tasks list --state /nonexistent", exitFine, "", "^there is no state in /nonexistent"},
 		{"fleet --state /nonexistent", exitUsage, "", "^runnel fleet: workers"},
-		{"doctor", exitFailure, `.*WRONG  config: ` + path + ` is not used: it is not trusted yet\. [^\n]*\nok     temporary files: .*`, ""},
+		{"doctor", exitFailure, `.*WRONG  config: ` + path +
+			` is not used: it is not trusted yet\. [^\n]*\nok     temporary files: .*`, ""},
 		{"config check", exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark .*\n  theirs +server: touch.*`,
 			`^It is not trusted \(it is not trusted yet\): .*run: runnel trust ` + path + `\n$`},
 	} {
@@ -114,12 +121,15 @@ func TestUntrustedDirectory(t *testing.T) {
 	}
 
 	// A command that looks at tasks has no tools to miss, but the tasks may be elsewhere.
-	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path + ` is not used: .*`
+	other := `runnel: tasks of the state and the owner that the config file names are not shown: ` + path +
+		` is not used: .*`
 	c.env = append(c.env, "RUNNEL_STATE=")
-	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n", "unknown: {}\n"} { // one with a mistake may name any
+	// One with a mistake may name any.
+	for _, more := range []string{"state: {dir: here}\n", "server: {owner: theirs}\n", "unknown: {}\n"} {
 		c.write(more)
 		c.run("", "tasks", "list").is(t, exitFine, "", other)
-		c.run("", "tasks", "list", "--state", "/nonexistent", "--owner", "mine").is(t, exitFine, "", "^there is no state")
+		c.run("", "tasks", "list", "--state", "/nonexistent", "--owner", "mine").
+			is(t, exitFine, "", "^there is no state")
 		c.run("", "fleet").is(t, exitUsage, "", other)
 	}
 
@@ -136,7 +146,8 @@ func TestTrust(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	path := filepath.Join(c.dir, "runnel.yaml")
-	c.run("", "trust").is(t, exitFine, `notify: .*\ntools:\n  leave-mark: \{command: \[touch, .*\]\}\nupstreams:\n  theirs: \{command: \[touch, .*\]\}\n`, "^trusted until it changes: "+path+"\n$")
+	c.run("", "trust").is(t, exitFine,
+		`notify: .*\ntools:\n  leave-mark: \{command: \[touch, .*\]\}\nupstreams:\n  theirs: \{command: \[touch, .*\]\}\n`, "^trusted until it changes: "+path+"\n$")
 	c.run("", "config", "check").is(t, exitFine, ".*", "")
 	c.run("", "__complete", "call", "").is(t, exitFine, `leave-mark.*`, "Completion")
 	if c.marked() {
@@ -148,7 +159,8 @@ func TestTrust(t *testing.T) {
 	}
 	refused := func(why string, o outcome) {
 		t.Helper()
-		if o.code != exitFailure || !strings.Contains(o.stderr, why) || !strings.Contains(o.stderr, "there is no tool") {
+		if o.code != exitFailure || !strings.Contains(o.stderr, why) ||
+			!strings.Contains(o.stderr, "there is no tool") {
 			t.Errorf("%s: %+v", why, o)
 		}
 	}
@@ -223,12 +235,15 @@ func TestTrustMisused(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	c.write("  wrong: {comand: [x]}\n")
-	c.run("", "trust").is(t, exitUsage, "", `runnel.yaml:4:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: fix this, then run runnel trust again\n$`)
-	c.run("", "trust", "other.yaml").is(t, exitUsage, "", `^other.yaml needs no trust: only a file named runnel.yaml is ever found without being named\n`)
+	c.run("", "trust").is(t, exitUsage, "",
+		`runnel.yaml:4:\d+: .*unknown key "comand"(?s:.*)\nit is not trusted: fix this, then run runnel trust again\n$`)
+	c.run("", "trust", "other.yaml").
+		is(t, exitUsage, "", `^other.yaml needs no trust: only a file named runnel.yaml is ever found without being named\n`)
 	c.run("", "trust", "none/runnel.yaml").is(t, exitUsage, "", `^there is no none/runnel.yaml\n`)
 	c.env = append(c.env, "HOME=", "XDG_STATE_HOME=")
 	c.write("")
-	c.run("", "trust").is(t, exitFailure, "", `neither XDG_STATE_HOME nor HOME is set to an absolute path: a named file \(--config\) needs no trust`)
+	c.run("", "trust").is(t, exitFailure, "",
+		`neither XDG_STATE_HOME nor HOME is set to an absolute path: a named file \(--config\) needs no trust`)
 	c.run("", "tools").is(t, exitFailure, "", `is not used: neither XDG_STATE_HOME nor HOME is set`)
 }
 
@@ -247,7 +262,9 @@ func TestTrustThatOthersMayWrite(t *testing.T) {
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		c.run("", "call", "leave-mark").is(t, exitFailure, "", "is not used: others may write "+regexp.QuoteMeta(dir)+", which says what is trusted: take their rights with chmod -R go-w ")
+		c.run("", "call", "leave-mark").
+			is(t, exitFailure, "", "is not used: others may write "+regexp.QuoteMeta(dir)+
+				", which says what is trusted: take their rights with chmod -R go-w ")
 		c.run("", "trust").is(t, exitFailure, "", "others may write "+regexp.QuoteMeta(dir))
 		if err := os.Chmod(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -262,7 +279,8 @@ func TestTrustThatOthersMayWrite(t *testing.T) {
 	if err := os.Chown(filepath.Join(state, "runnel", "trusted"), 65534, -1); err != nil {
 		t.Fatal(err)
 	}
-	c.run("", "call", "leave-mark").is(t, exitFailure, "", "is not used: .* belongs to another user: set XDG_STATE_HOME")
+	c.run("", "call", "leave-mark").
+		is(t, exitFailure, "", "is not used: .* belongs to another user: set XDG_STATE_HOME")
 }
 
 // The user's own config file is trusted also where it is the one in the current directory.
@@ -287,7 +305,8 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)
 	write := func(tool string) {
-		if err := os.WriteFile(filepath.Join(c.dir, "runnel.yaml"), []byte("tools: {"+tool+": {command: [echo]}}\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(c.dir, "runnel.yaml"),
+			[]byte("tools: {"+tool+": {command: [echo]}}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,7 +316,8 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	s.open()
 	says := func(text string) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); !strings.Contains(s.stderr.String(), text); time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); !strings.Contains(s.stderr.String(),
+			text); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("stderr does not say %q:\n%s", text, s.stderr)
 			}

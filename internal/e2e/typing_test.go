@@ -81,21 +81,29 @@ tools:
 		p := begin(w, "double", nil)
 		p.until("abab\n", map[string]any{"text": "ab\n"})
 		p.until("cdcd\nefef\n", map[string]any{"text": "cd\nef\n"})
-		if got := p.until("[completed, exit code 0, ", map[string]any{"text": "last", "eof": true}); !strings.HasPrefix(got, "the end\n[completed") {
+		if got := p.until("[completed, exit code 0, ",
+			map[string]any{"text": "last", "eof": true}); !strings.HasPrefix(got, "the end\n[completed") {
 			t.Errorf("the end is %q", got) // read fails at the end of the last line, which has no newline
 		}
-		if refused := p.send(map[string]any{"text": "more\n"}); !refused.IsError || !strings.Contains(firstTextOf(refused), "has ended, and reads nothing more: call get_task_result") {
+		if refused := p.send(map[string]any{"text": "more\n"}); !refused.IsError ||
+			!strings.Contains(firstTextOf(refused),
+				"has ended, and reads nothing more: call get_task_result") {
 			t.Errorf("after the end: %+v", refused)
 		}
 	}
 	var started mcp.CallToolResult
-	w.must(&started, "tools/call", map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "deaf"}})
-	deaf := &typist{witness: w, id: rawjson.StringMember(rawjson.Encode(started.Meta[mcp.MetaTask]), "taskId")}
+	w.must(&started, "tools/call",
+		map[string]any{"name": "start_task", "arguments": map[string]any{"tool": "deaf"}})
+	deaf := &typist{witness: w, id: rawjson.StringMember(rawjson.Encode(started.Meta[mcp.MetaTask]),
+		"taskId")}
 	for range 2 {
-		if refused := deaf.send(map[string]any{"text": "x\n"}); !refused.IsError || !strings.Contains(firstTextOf(refused), "it reads no input: only a tool with interactive: true or stdin: open does") {
+		if refused := deaf.send(map[string]any{"text": "x\n"}); !refused.IsError ||
+			!strings.Contains(firstTextOf(refused),
+				"it reads no input: only a tool with interactive: true or stdin: open does") {
 			t.Errorf("a task without input: %+v", refused)
 		}
-		if wrong := deaf.send(map[string]any{"keys": []string{"Hyperspace"}}); !wrong.IsError || !strings.Contains(firstTextOf(wrong), `"Hyperspace" is not a key`) {
+		if wrong := deaf.send(map[string]any{"keys": []string{"Hyperspace"}}); !wrong.IsError ||
+			!strings.Contains(firstTextOf(wrong), `"Hyperspace" is not a key`) {
 			t.Errorf("a key that is none: %+v", wrong)
 		}
 	}

@@ -67,7 +67,8 @@ func delays(t *testing.T, chunks int, flags ...string) (late []time.Duration) {
 // process and of the task.
 func napping(t *testing.T, way string) (s *session, pid int, task string) {
 	t.Helper()
-	s = process(t, racedCommand(t, chain(t, way, "--pace=0", `--tool=nap=sh -c "echo $$; exec sleep 600"`)...))
+	s = process(t, racedCommand(t,
+		chain(t, way, "--pace=0", `--tool=nap=sh -c "echo $$; exec sleep 600"`)...))
 	s.open()
 	s.sendLine(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"nap","task":{}}}`)
 	s.line()
@@ -99,14 +100,19 @@ func TestQuestionOfTheLastHop(t *testing.T) {
 	for way := range ways {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			for _, flags := range []string{"", "--no-task", "--protocol=2026-07-28", "--protocol=2025-06-18"} {
-				args := append([]string{"call", "ask", "message=who?", "delayMs=300"}, strings.Fields(flags)...)
+			for _, flags := range []string{"", "--no-task", "--protocol=2026-07-28",
+				"--protocol=2025-06-18"} {
+				args := append([]string{"call", "ask", "message=who?", "delayMs=300"},
+					strings.Fields(flags)...)
 				server := itself(t, chain(t, way, "--selftest")...)
-				if got := runClient(t, "", append(append(args, "--yes"), server...)...); got.stdout != "accepted: yes" || got.code != exitFine {
+				if got := runClient(t, "", append(append(args, "--yes"),
+					server...)...); got.stdout != "accepted: yes" || got.code != exitFine {
 					t.Errorf("%s: exit code %d\n%q\n%s", flags, got.code, got.stdout, got.stderr)
 				}
-				if got := runClient(t, "", append(args, server...)...); got.code != exitFailure || !strings.Contains(got.stdout+got.stderr, "elicitation") {
-					t.Errorf("%s, who cannot ask: exit code %d\n%q\n%s", flags, got.code, got.stdout, got.stderr)
+				if got := runClient(t, "", append(args, server...)...); got.code != exitFailure ||
+					!strings.Contains(got.stdout+got.stderr, "elicitation") {
+					t.Errorf("%s, who cannot ask: exit code %d\n%q\n%s", flags, got.code, got.stdout,
+						got.stderr)
 				}
 			}
 		})
@@ -183,17 +189,21 @@ func TestCutOfTheLastHop(t *testing.T) {
 	for _, way := range []string{"subscription", "sep2998", "sep2679", "sep1905"} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			w := newWitness(t, racedCommand(t, append(chain(t, way, append(slices.Clip(config), "--state", "memory")...), "--state", t.TempDir())...))
+			w := newWitness(t, racedCommand(t,
+				append(chain(t, way, append(slices.Clip(config), "--state", "memory")...), "--state",
+					t.TempDir())...))
 			a := w.call("tools/call", map[string]any{"name": "count"})
 			uris := map[string]bool{}
-			for _, uri := range regexp.MustCompile(`runnel://tasks/[^/]+/log`).FindAllString(string(a.Result), -1) {
+			for _, uri := range regexp.MustCompile(`runnel://tasks/[^/]+/log`).
+				FindAllString(string(a.Result), -1) {
 				uris[uri] = true
 			}
 			if len(uris) != 1 {
 				t.Errorf("it names %d logs: %s, %+v", len(uris), a.Result, a.Error)
 			}
 			for uri := range uris {
-				if read := w.call("resources/read", map[string]any{"uri": uri}); !strings.Contains(string(read.Result), `\n1500\n`) {
+				if read := w.call("resources/read",
+					map[string]any{"uri": uri}); !strings.Contains(string(read.Result), `\n1500\n`) {
 					t.Errorf("%s: %+v", uri, read.Error)
 				}
 			}

@@ -30,11 +30,14 @@ func TestURLInEveryDialect(t *testing.T) {
 	want := "chunk 000000 xx\nchunk 000001 xx\nchunk 000002 xx\nstreamed 3 chunks"
 	for _, flags := range []string{
 		"--protocol=2025-03-26", "--protocol=2025-06-18", "--protocol=2025-06-18 --no-task",
-		"", "--no-task", "--task", "--mode=task", "--mode=streaming", "--protocol=2026-07-28", "--protocol=2026-07-28 --no-task",
+		"", "--no-task", "--task", "--mode=task", "--mode=streaming", "--protocol=2026-07-28",
+		"--protocol=2026-07-28 --no-task",
 	} {
-		args := append([]string{"call", "stream", "count=3", "bytes=16", "--summary", "--url", s.url}, strings.Fields(flags)...)
+		args := append([]string{"call", "stream", "count=3", "bytes=16", "--summary", "--url", s.url},
+			strings.Fields(flags)...)
 		got := runClient(t, "", args...)
-		if got.code != exitFine || got.stdout != want || !strings.Contains(got.stderr, "gaps 0") || !strings.Contains(got.stderr, "completed after") {
+		if got.code != exitFine || got.stdout != want || !strings.Contains(got.stderr, "gaps 0") ||
+			!strings.Contains(got.stderr, "completed after") {
 			t.Errorf("%q: exit code %d\n%q\n%s", args, got.code, got.stdout, got.stderr)
 		}
 	}
@@ -46,7 +49,8 @@ func TestURLInEveryDialect(t *testing.T) {
 		"no URL":       {"tools", "--url", "localhost:80"},
 		"config":       {"tools", "--url", s.url, "--selftest"},
 	} {
-		if got := runClient(t, "", args...); got.code != exitUsage || strings.Contains(got.stderr, "Bearer-") {
+		if got := runClient(t, "", args...); got.code != exitUsage ||
+			strings.Contains(got.stderr, "Bearer-") {
 			t.Errorf("%s: exit code %d\n%s", name, got.code, got.stderr)
 		}
 	}
@@ -153,9 +157,11 @@ func callAndCut(t *testing.T, c *cutter, args ...string) {
 	const interval = 3
 	after := rand.N(60 * interval * time.Millisecond)
 	out, stderr := &trigger{text: "chunk", do: func() { time.AfterFunc(after, c.cut) }}, &syncBuffer{}
-	args = append([]string{"call", "stream", "count=60", fmt.Sprint("intervalMs=", interval), "--summary"}, args...)
+	args = append([]string{"call", "stream", "count=60", fmt.Sprint("intervalMs=", interval), "--summary"},
+		args...)
 	code := cli.Run(t.Context(), args, append(environ(t), noConfig), strings.NewReader(""), out, stderr)
-	if got := numbersOf(out.String()); code != exitFine || got != sixty() || !strings.Contains(stderr.String(), "gaps 0") {
+	if got := numbersOf(out.String()); code != exitFine || got != sixty() ||
+		!strings.Contains(stderr.String(), "gaps 0") {
 		t.Fatalf("cut after %v: exit code %d\n%s\n%s", after, code, got, stderr)
 	}
 }
@@ -182,7 +188,8 @@ func TestCutsOfAWrappedStream(t *testing.T) {
 	s := serveHTTP(t, "--selftest", "--pace=5ms", "--state", "memory")
 	for range 10 {
 		c := newCutter(t, s)
-		callAndCut(t, c, "--", racedProgram(t), "wrap", "--url", c.url(), "--state", "memory", "--pace=5ms", "--log-level=warn")
+		callAndCut(t, c, "--", racedProgram(t), "wrap", "--url", c.url(), "--state", "memory", "--pace=5ms",
+			"--log-level=warn")
 	}
 }
 
@@ -195,7 +202,8 @@ func TestUpstreamAtURL(t *testing.T) {
 	if err := os.WriteFile(file, []byte(token+" local\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, second := serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file), serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file)
+	first, second := serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file),
+		serveHTTP(t, "--selftest", "--state", "memory", "--http-token-file", file)
 	c := newCutter(t, first)
 	config := writeConfig(t, fmt.Sprintf("upstreams: {far: {url: %q, headers: {Authorization: 'Bearer ${FAR_TOKEN}'}, prefix: far_}}", c.url()))
 	cmd := racedCommand(t, append(config, "--state", stateDir(t), "--log-level", "debug")...)
@@ -203,7 +211,8 @@ func TestUpstreamAtURL(t *testing.T) {
 	w := newWitness(t, cmd)
 	echo := func() string {
 		var r struct{ Content []struct{ Text string } }
-		w.must(&r, "tools/call", map[string]any{"name": "far_echo", "arguments": map[string]any{"text": "hi"}})
+		w.must(&r, "tools/call", map[string]any{"name": "far_echo",
+			"arguments": map[string]any{"text": "hi"}})
 		return r.Content[0].Text
 	}
 	if got := echo(); got != "hi" {
@@ -240,13 +249,17 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace")
 	with := []string{"--url", s.url + "?key=" + token, "--header", "Authorization: Bearer " + token}
 	got := runClient(t, initialize+"\n"+`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
-		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}`+"\n", append([]string{"trace", "--file", file}, with...)...)
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hi"}}}`+
+		"\n", append([]string{"trace", "--file", file}, with...)...)
 	written, err := os.ReadFile(file)
-	if err != nil || got.code != exitFine || !strings.Contains(got.stdout, `"text":"hi"`) || !strings.Contains(string(written), "response to tools/call echo") || strings.Contains(string(written), token) {
+	if err != nil || got.code != exitFine || !strings.Contains(got.stdout, `"text":"hi"`) ||
+		!strings.Contains(string(written), "response to tools/call echo") ||
+		strings.Contains(string(written), token) {
 		t.Errorf("exit code %d, %v\n%s\n%s\n%s", got.code, err, got.stdout, got.stderr, written)
 	}
 	headers := filepath.Join(t.TempDir(), "headers")
-	if err := os.WriteFile(headers, []byte("# mine\n\nauthorization: Bearer "+token+"\r\n"), 0o600); err != nil {
+	if err := os.WriteFile(headers, []byte("# mine\n\nauthorization: Bearer "+token+"\r\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	got = runClient(t, "", "doctor", "--url", s.url+"?key="+token, "--header-file", headers)
@@ -254,19 +267,23 @@ func TestTraceAndDoctorAtURL(t *testing.T) {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	got = runClient(t, "", "doctor", "--url", s.url)
-	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  2025-11-25: "+s.url+": 401 Unauthorized") {
+	if got.code != exitFailure || !strings.Contains(got.stdout,
+		"WRONG  2025-11-25: "+s.url+": 401 Unauthorized") {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	if err := os.WriteFile(headers, []byte("\nBearer "+token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	got = runClient(t, "", "doctor", "--url", s.url, "--header-file", headers)
-	if got.code != exitUsage || !strings.Contains(got.stderr, "--header-file "+headers+", line 2 has no colon: write 'NAME: VALUE'") || strings.Contains(got.stderr, token) {
+	if got.code != exitUsage || !strings.Contains(got.stderr,
+		"--header-file "+headers+", line 2 has no colon: write 'NAME: VALUE'") ||
+		strings.Contains(got.stderr, token) {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 	config := writeConfig(t, fmt.Sprintf("upstreams: {far: {url: %q, headers: {Authorization: 'Bearer ${RUNNEL_NOT_THERE}'}}}", s.url))
 	got = runClient(t, "", append([]string{"doctor", "--state", "memory"}, config...)...)
-	if got.code != exitFailure || !strings.Contains(got.stdout, "WRONG  upstream far: the header Authorization needs the variable RUNNEL_NOT_THERE, which is not set") {
+	if got.code != exitFailure || !strings.Contains(got.stdout,
+		"WRONG  upstream far: the header Authorization needs the variable RUNNEL_NOT_THERE, which is not set") {
 		t.Errorf("exit code %d\n%s\n%s", got.code, got.stdout, got.stderr)
 	}
 }
@@ -282,8 +299,11 @@ func TestInteropServers(t *testing.T) {
 		command []string
 		flags   []string
 	}{
-		"go":         {goDir, []string{goClient(t, "."), "serve"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26", "stateless", "stateless --protocol=2026-07-28"}},
-		"typescript": {ts, []string{"node", "serve.mjs"}, []string{"", "--protocol=2025-06-18", "--protocol=2025-03-26"}},
+		"go": {goDir, []string{goClient(t, "."), "serve"},
+			[]string{"", "--protocol=2025-06-18", "--protocol=2025-03-26", "stateless",
+				"stateless --protocol=2026-07-28"}},
+		"typescript": {ts, []string{"node", "serve.mjs"},
+			[]string{"", "--protocol=2025-06-18", "--protocol=2025-03-26"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -307,7 +327,8 @@ func TestInteropServers(t *testing.T) {
 			s := &httpServer{url: strings.TrimSpace(line)}
 			for _, flags := range c.flags {
 				cuts := newCutter(t, s)
-				args := []string{"call", "count", "n=30", "region= north ", "-o", "ndjson", "--url", cuts.url()}
+				args := []string{"call", "count", "n=30", "region= north ", "-o", "ndjson", "--url",
+					cuts.url()}
 				out, stderr := &trigger{text: "no cut", do: cuts.cut}, &syncBuffer{}
 				if flags == "" {
 					out.text = `"progress":5`
@@ -316,14 +337,16 @@ func TestInteropServers(t *testing.T) {
 					args[len(args)-1] = strings.Replace(cuts.url(), "/mcp", "/stateless", 1)
 					flags = rest
 				}
-				code := cli.Run(t.Context(), append(args, strings.Fields(flags)...), append(environ(t), noConfig), strings.NewReader(""), out, stderr)
+				code := cli.Run(t.Context(), append(args, strings.Fields(flags)...),
+					append(environ(t), noConfig), strings.NewReader(""), out, stderr)
 				var progress []string
 				for line := range strings.Lines(out.String()) {
 					if m := regexp.MustCompile(`"progress":(\d+)`).FindStringSubmatch(line); m != nil {
 						progress = append(progress, m[1])
 					}
 				}
-				if code != exitFine || len(progress) != 30 || progress[29] != "30" || !strings.Contains(out.String(), "counted 30 in  north ") {
+				if code != exitFine || len(progress) != 30 || progress[29] != "30" ||
+					!strings.Contains(out.String(), "counted 30 in  north ") {
 					t.Errorf("%q: exit code %d, progress %v\n%s\n%s", flags, code, progress, out, stderr)
 				}
 			}
@@ -335,15 +358,21 @@ func TestInteropServers(t *testing.T) {
 func TestUpstreamLeadsBack(t *testing.T) {
 	t.Parallel()
 	var back atomic.Pointer[httputil.ReverseProxy]
-	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { back.Load().ServeHTTP(w, r) }))
+	outside := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
+		back.Load().ServeHTTP(w, r)
+	}))
 	t.Cleanup(outside.Close)
-	s := serveHTTP(t, append(writeConfig(t, fmt.Sprintf("upstreams: {self: {url: %q, prefix: s_}}\ntools: {hi: {command: [echo, hi]}}", outside.URL+"/mcp")), "--state", "memory")...)
+	s := serveHTTP(t, append(writeConfig(t,
+		fmt.Sprintf("upstreams: {self: {url: %q, prefix: s_}}\ntools: {hi: {command: [echo, hi]}}",
+			outside.URL+"/mcp")), "--state", "memory")...)
 	at, err := url.Parse(s.url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	back.Store(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: at.Scheme, Host: at.Host}))
-	for deadline := time.Now().Add(watchdog); !strings.Contains(s.log.String(), "a url among their upstreams leads back"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.Contains(s.log.String(),
+		"a url among their upstreams leads back"); time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not said:\n%s", &s.log)
 		}

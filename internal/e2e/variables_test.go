@@ -20,7 +20,8 @@ tools:
 `), "--selftest", "--state", t.TempDir(), "--fallback-tools", "always")
 	w := newWitness(t, programCommand(t, flags...))
 	call := func(tool string, arguments any, variables string) answer {
-		return w.call("tools/call", map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{},
+		return w.call("tools/call", map[string]any{"name": tool, "arguments": arguments,
+			"task":  map[string]any{},
 			"_meta": map[string]any{mcp.MetaVariables: json.RawMessage(variables)}})
 	}
 	created := func(a answer) string {
@@ -40,8 +41,10 @@ tools:
 	}
 	shows := func(id, want string) {
 		t.Helper()
-		for method, params := range map[string]any{"tasks/get": map[string]any{"taskId": id}, "tasks/result": map[string]any{"taskId": id},
-			"tools/call": map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}}} {
+		for method, params := range map[string]any{"tasks/get": map[string]any{"taskId": id},
+			"tasks/result": map[string]any{"taskId": id},
+			"tools/call": map[string]any{"name": "get_task_result",
+				"arguments": map[string]any{"task_id": id}}} {
 			if method == "tasks/result" && want == `{"x":1}` {
 				continue // the task runs
 			}
@@ -57,11 +60,14 @@ tools:
 	const done = `{"list":[1,{"a":"b"}],"stage":"done"}`
 	shows(id, done)
 
-	running := created(w.call("tools/call", map[string]any{"name": "sleep", "task": none, "arguments": map[string]any{"ms": 600_000}}))
+	running := created(w.call("tools/call",
+		map[string]any{"name": "sleep", "task": none, "arguments": map[string]any{"ms": 600_000}}))
 	set := func(taskID, patch string) answer {
-		return w.call("runnel/tasks/variables", map[string]any{"taskId": taskID, "set": json.RawMessage(patch)})
+		return w.call("runnel/tasks/variables",
+			map[string]any{"taskId": taskID, "set": json.RawMessage(patch)})
 	}
-	if a := set(running, `{"x":1,"y":[{},[],{},[],{},[],1e999]}`); a.Error != nil || string(a.Result) != `{"variables":{"x":1,"y":[{},[],{},[],{},[],1e999]}}` {
+	if a := set(running, `{"x":1,"y":[{},[],{},[],{},[],1e999]}`); a.Error != nil ||
+		string(a.Result) != `{"variables":{"x":1,"y":[{},[],{},[],{},[],1e999]}}` {
 		t.Errorf("set: %s %+v", a.Result, a.Error)
 	}
 	if a := set(running, `{"y":null}`); a.Error != nil || string(a.Result) != `{"variables":{"x":1}}` {
@@ -69,8 +75,10 @@ tools:
 	}
 	deep := strings.Repeat(`{"a":`, 11) + "1" + strings.Repeat("}", 11)
 	long := fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", 64<<10+1))
-	many := fmt.Sprintf(`{"a":[%s]}`, strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 60<<10)+`",`, 20), ","))
-	for name, patch := range map[string]string{"depth": deep, "string": long, "size": many, "list": `[1]`, "number": `1`, "null": `null`} {
+	many := fmt.Sprintf(`{"a":[%s]}`,
+		strings.TrimSuffix(strings.Repeat(`"`+strings.Repeat("x", 60<<10)+`",`, 20), ","))
+	for name, patch := range map[string]string{"depth": deep, "string": long, "size": many, "list": `[1]`,
+		"number": `1`, "null": `null`} {
 		if a := set(running, patch); a.Error == nil || a.Error.Code != -32602 {
 			t.Errorf("%s: %s %+v", name, a.Result, a.Error)
 		}
@@ -88,7 +96,8 @@ tools:
 	}
 	spoiled := created(call("spoil", none, `{"kept":true}`))
 	w.must(&result, "tasks/result", map[string]any{"taskId": spoiled})
-	if !result.IsError || !strings.Contains(string(result.Content[0]), `are not taken: the variables are not a JSON object"`) {
+	if !result.IsError || !strings.Contains(string(result.Content[0]),
+		`are not taken: the variables are not a JSON object"`) {
 		t.Errorf("a command that wrote nonsense: %s", result.Content)
 	}
 	shows(spoiled, `{"kept":true}`)
@@ -143,10 +152,12 @@ tools:
 		{size: 1<<20 + 1, refused: true},
 	} {
 		t.Run(fmt.Sprint(c.size), func(t *testing.T) {
-			a := w.call("tools/call", map[string]any{"name": "much", "arguments": map[string]any{}, "task": map[string]any{},
+			a := w.call("tools/call", map[string]any{"name": "much", "arguments": map[string]any{},
+				"task":  map[string]any{},
 				"_meta": map[string]any{mcp.MetaVariables: variables(c.size)}})
 			if c.refused {
-				if a.Error == nil || a.Error.Code != mcp.CodeInvalidParams || !strings.Contains(a.Error.Message, "1048576") {
+				if a.Error == nil || a.Error.Code != mcp.CodeInvalidParams ||
+					!strings.Contains(a.Error.Message, "1048576") {
 					t.Errorf("%.200s %+v", a.Result, a.Error)
 				}
 				return
@@ -165,7 +176,8 @@ tools:
 				}
 			}
 			check("tasks/result", result.Meta.Variables, result.Meta.Bytes, c.shownInResults)
-			v := meta(w.call("tools/call", map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}}))
+			v := meta(w.call("tools/call",
+				map[string]any{"name": "get_task_result", "arguments": map[string]any{"task_id": id}}))
 			check("get_task_result", v.Meta.Variables, v.Meta.Bytes, c.shownInResults)
 			v = meta(w.call("tasks/get", map[string]any{"taskId": id}))
 			check("tasks/get", v.Meta.Variables, v.Meta.Bytes, c.shown)

@@ -42,7 +42,8 @@ func dialPage(t *testing.T, url string, o rpc.DialOptions) page {
 func (p page) get(to any, tool, arguments string) {
 	p.t.Helper()
 	var r mcp.CallToolResult
-	err := p.Call(p.t.Context(), "tools/call", map[string]any{"name": tool, "arguments": json.RawMessage(arguments)}, &r)
+	err := p.Call(p.t.Context(), "tools/call",
+		map[string]any{"name": tool, "arguments": json.RawMessage(arguments)}, &r)
 	if err != nil || r.IsError || json.Unmarshal(r.StructuredContent, to) != nil {
 		p.t.Fatalf("%s %s: %+v, %v", tool, arguments, r, err)
 	}
@@ -78,7 +79,8 @@ tools:
 		for way, url := range map[string]string{"stdio": "", "http": s.url} {
 			t.Run(way+" "+version, func(t *testing.T) {
 				t.Parallel()
-				p := dialPage(t, url, rpc.DialOptions{Command: itself(t, config...)[1:], Env: append(environ(t), noConfig), Version: version})
+				p := dialPage(t, url, rpc.DialOptions{Command: itself(t, config...)[1:],
+					Env: append(environ(t), noConfig), Version: version})
 				var list struct {
 					Tools []struct {
 						Name string
@@ -92,14 +94,17 @@ tools:
 				for _, tool := range list.Tools {
 					metas[tool.Name] = string(tool.Meta)
 				}
-				if metas["slow"] != `{"ui":{"resourceUri":"ui://runnel/task"}}` || metas["view_output"] != `{"ui":{"visibility":["app"]}}` {
+				if metas["slow"] != `{"ui":{"resourceUri":"ui://runnel/task"}}` ||
+					metas["view_output"] != `{"ui":{"visibility":["app"]}}` {
 					t.Errorf("%v", metas)
 				}
 				var read struct {
 					Contents []struct{ MimeType, Text string }
 				}
-				if err := p.Call(t.Context(), "resources/read", mcp.ResourceParams{URI: "ui://runnel/task"}, &read); err != nil ||
-					len(read.Contents) != 1 || read.Contents[0].MimeType != mcp.AppType || !strings.Contains(read.Contents[0].Text, "<script>") {
+				if err := p.Call(t.Context(), "resources/read", mcp.ResourceParams{URI: "ui://runnel/task"},
+					&read); err != nil ||
+					len(read.Contents) != 1 || read.Contents[0].MimeType != mcp.AppType ||
+					!strings.Contains(read.Contents[0].Text, "<script>") {
 					t.Errorf("%.200v, %v", read, err)
 				}
 				ended := make(chan mcp.CallToolResult, 1)

@@ -18,7 +18,8 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for signal, cause := range map[os.Signal]string{syscall.SIGTERM: "terminated signal received", syscall.SIGHUP: "the terminal has gone (SIGHUP)"} {
+	for signal, cause := range map[os.Signal]string{syscall.SIGTERM: "terminated signal received",
+		syscall.SIGHUP: "the terminal has gone (SIGHUP)"} {
 		runnel := programCommand(t, "--config", pipe, "--state", "memory")
 		stderr := &syncBuffer{}
 		runnel.Stderr = stderr
@@ -33,7 +34,9 @@ func TestConfigPipeAtTheStart(t *testing.T) {
 		_ = runnel.Wait()
 		watch.Stop()
 		silent.Close()
-		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFine || !strings.Contains(text, "reading the config "+pipe+": its writer has not closed it: "+cause+"\n") {
+		if code, text := runnel.ProcessState.ExitCode(), stderr.String(); code != exitFine ||
+			!strings.Contains(text, "reading the config "+pipe+": its writer has not closed it: "+
+				cause+"\n") {
 			t.Errorf("exit code %d, stderr %q", code, text)
 		}
 	}
@@ -65,7 +68,8 @@ func TestConfigIsBrieflyAPipe(t *testing.T) {
 		t.Parallel()
 		brieflyAPipe(t, func(pipe *os.File) {
 			t.Cleanup(func() { pipe.Close() })
-			if _, err := pipe.WriteString("tools: {ha" + strings.Repeat(" ", 200<<10)); err != nil { // more than the pipe holds: it is being read
+			// More than the pipe holds: it is being read.
+			if _, err := pipe.WriteString("tools: {ha" + strings.Repeat(" ", 200<<10)); err != nil {
 				t.Error(err)
 			}
 		})
@@ -92,7 +96,8 @@ func brieflyAPipe(t *testing.T, write func(pipe *os.File)) {
 		}
 	}
 	write(awaitReader(t, file))
-	awaitText("nothing tells of the pipe", func() bool { return strings.Contains(w.log.String(), "the config is a pipe") })
+	awaitText("nothing tells of the pipe",
+		func() bool { return strings.Contains(w.log.String(), "the config is a pipe") })
 	if err := os.WriteFile(file+".new", []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,8 @@ func TestConfigIsWatchedUnderNohup(t *testing.T) {
 	if err := os.WriteFile(file, []byte("tools: {another: {command: [echo]}}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(watchdog); !strings.Contains(string(w.call("tools/list", map[string]any{}).Result), `"name":"another"`); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); !strings.Contains(string(w.call("tools/list", map[string]any{}).
+		Result), `"name":"another"`); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the change is not taken up")
 		}

@@ -39,7 +39,10 @@ func watched(t *testing.T, program string, env []string, id, tool string) {
 	}
 	token := strings.TrimPrefix(at.Fragment, "token=")
 	at.Fragment = ""
-	c, err := httpclient.Dial(t.Context(), httpclient.Options{URL: at.String() + "mcp", Header: http.Header{"Authorization": {"Bearer " + token}}}, rpc.DialOptions{Version: "2026-07-28", Capabilities: showsApps})
+	c, err := httpclient.Dial(t.Context(),
+		httpclient.Options{URL: at.String() + "mcp",
+			Header: http.Header{"Authorization": {"Bearer " + token}}},
+		rpc.DialOptions{Version: "2026-07-28", Capabilities: showsApps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,8 @@ func watched(t *testing.T, program string, env []string, id, tool string) {
 	}
 
 	screen := newTerminal(t)
-	screen.run("env -i " + shellquote.Join(env...) + " TERM=tmux " + noConfig + " " + program + " top; echo ended=$?")
+	screen.run("env -i " + shellquote.Join(env...) + " TERM=tmux " + noConfig + " " + program +
+		" top; echo ended=$?")
 	screen.wait(`(?m)\Arunnel top  1 running, .*\n.*\n> ` + id[:8] + ` working +` + tool + ` .* begun *$`)
 	screen.keys("Enter")
 	screen.wait(`(?m)\A` + tool + ` ` + id[:8] + `  working .*\nbegun`)

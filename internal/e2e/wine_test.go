@@ -37,7 +37,9 @@ func (s *session) killedByWine() bool {
 func (tr *transcript) needsUnix() bool {
 	args := strings.Join(tr.args, " ")
 	isSignal := func(st step) bool { return st.kind == "signal" }
-	return tr.behind != "" || slices.ContainsFunc(tr.steps, isSignal) || strings.Contains(tr.config, "shell:") || strings.Contains(tr.config, "command:") || strings.Contains(args, "--tool") || strings.Contains(args, "/dev/")
+	return tr.behind != "" || slices.ContainsFunc(tr.steps, isSignal) ||
+		strings.Contains(tr.config, "shell:") || strings.Contains(tr.config, "command:") ||
+		strings.Contains(args, "--tool") || strings.Contains(args, "/dev/")
 }
 
 // windowsNap is a command whose grandchild goes on for ten minutes.
@@ -125,7 +127,8 @@ tools:
 		{"batch", "plain", "batch plain"},
 		{"batch", "a b", `batch \"a b\"`},
 		{"batch", "a&echo broken", `batch \"a&echo broken\"`},
-		{"script", "a&echo broken", "script a&echo broken"}, // not %PATH%: the cmd.exe of Wine reads % in other ways than that of Windows
+		// Not %PATH%: the cmd.exe of Wine reads % in other ways than that of Windows.
+		{"script", "a&echo broken", "script a&echo broken"},
 	} {
 		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"word":%q}}}`, id+1, c.tool, c.word)
 		for {

@@ -85,7 +85,8 @@ func startWitness(w *witness, cmd *exec.Cmd) *witness {
 	if w.asked {
 		capabilities["elicitation"] = map[string]any{}
 	}
-	w.must(&opened, "initialize", map[string]any{"protocolVersion": newestHandshake, "clientInfo": map[string]any{"name": "witness", "version": "1"}, "capabilities": capabilities})
+	w.must(&opened, "initialize", map[string]any{"protocolVersion": newestHandshake,
+		"clientInfo": map[string]any{"name": "witness", "version": "1"}, "capabilities": capabilities})
 	return w
 }
 
@@ -215,7 +216,8 @@ func (w *witness) output(id string) string {
 	var b strings.Builder
 	for after := int64(0); ; {
 		var page readResourceResult
-		w.must(&page, "resources/read", map[string]any{"uri": fmt.Sprintf("runnel://tasks/%s/log?after=%d", id, after)})
+		w.must(&page, "resources/read",
+			map[string]any{"uri": fmt.Sprintf("runnel://tasks/%s/log?after=%d", id, after)})
 		if page.Contents[0].Text == "" {
 			return b.String()
 		}

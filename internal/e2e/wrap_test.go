@@ -16,7 +16,8 @@ func TestWrappedServerAnswersTheSame(t *testing.T) {
 	t.Parallel()
 	npmCI(t)
 	dir := filepath.Join(interopDir, "wrap")
-	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"}, {"remote.mjs"}} {
+	for _, args := range [][]string{{"compare.mjs", "2025"}, {"compare.mjs", "2026"}, {"inspector.mjs"},
+		{"remote.mjs"}} {
 		t.Run(args[0]+" "+args[len(args)-1], func(t *testing.T) { interop(t, dir, "node", args...) })
 	}
 }
@@ -46,7 +47,8 @@ func TestLocalToolStartsNoUpstream(t *testing.T) {
 	}
 	alone := config("")
 	beside := config(fmt.Sprintf("upstreams:\n  hung: {command: [sh, -c, 'echo x >> %s; exec sleep 600'], prefix: h_}", started))
-	for _, args := range [][]string{{"call", "hi"}, {"tools", "hi"}, {"call", "hi", "--help"}, {"__complete", "call", ""}} {
+	for _, args := range [][]string{{"call", "hi"}, {"tools", "hi"}, {"call", "hi", "--help"},
+		{"__complete", "call", ""}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			best := func(config []string) (least time.Duration) {
 				least = time.Hour
@@ -54,7 +56,8 @@ func TestLocalToolStartsNoUpstream(t *testing.T) {
 					began := time.Now()
 					got := runClient(t, "", append(args[:len(args):len(args)], config...)...)
 					least = min(least, time.Since(began))
-					if got.code != exitFine || !strings.Contains(got.stdout, "hi") && args[0] != "__complete" {
+					if got.code != exitFine || !strings.Contains(got.stdout, "hi") &&
+						args[0] != "__complete" {
 						t.Fatalf("exit code %d\n%q\n%s", got.code, got.stdout, got.stderr)
 					}
 				}

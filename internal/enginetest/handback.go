@@ -39,17 +39,18 @@ func HandedBack(t *testing.T, open func() Queue) {
 			link := &badLink{Store: sp.Store, late: late}
 			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
 			var ran atomic.Int32
-			there, err := statetest.NewRunner(t, run.Options{State: badly{worker, sp}}).Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), run.Spec{
-				Work: func(ctx context.Context, task *run.Run) run.Done {
-					if task.Offer(ctx, offer) != nil {
-						ran.Add(1)
-						if err := link.arrive(ctx); !errors.Is(err, tasks.ErrFenced) {
-							t.Errorf("what comes late is stored: %v", err)
+			there, err := statetest.NewRunner(t, run.Options{State: badly{worker, sp}}).
+				Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), run.Spec{
+					Work: func(ctx context.Context, task *run.Run) run.Done {
+						if task.Offer(ctx, offer) != nil {
+							ran.Add(1)
+							if err := link.arrive(ctx); !errors.Is(err, tasks.ErrFenced) {
+								t.Errorf("what comes late is stored: %v", err)
+							}
 						}
-					}
-					return run.Done{Result: mcp.Result("there")}
-				},
-			})
+						return run.Done{Result: mcp.Result("there")}
+					},
+				})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,10 +96,14 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 	if err := worker.Offer(t.Context(), task.Owner, task.ID, offer); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatalf("it was answered: %v", err)
 	}
-	if err := worker.Put(t.Context(), statetest.Ended(task, mcp.TaskFailed, "the worker ends")); !errors.Is(err, tasks.ErrFenced) {
+	if err := worker.Put(t.Context(),
+		statetest.Ended(task, mcp.TaskFailed, "the worker ends")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("it ends what another one may run: %v", err)
 	}
-	<-takeNext(t, other, "other", func(context.Context, *run.Run) run.Done { return run.Done{Result: mcp.Result("other")} }).Ended()
+	<-takeNext(t, other, "other", func(context.Context,
+		*run.Run) run.Done {
+		return run.Done{Result: mcp.Result("other")}
+	}).Ended()
 	<-waits.Ended()
 	if end := waits.Task(); end.Status != mcp.TaskCompleted {
 		t.Errorf("%+v", end)
@@ -108,7 +113,8 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 // offered starts a task that waits for a worker.
 func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *run.Run {
 	t.Helper()
-	run := statetest.Start(t, statetest.NewRunner(t, run.Options{State: front}), func(ctx context.Context, task *run.Run) run.Done {
+	run := statetest.Start(t, statetest.NewRunner(t, run.Options{State: front}), func(ctx context.Context,
+		task *run.Run) run.Done {
 		return run.Done{Err: task.Offer(ctx, o)}
 	})
 	run.Delivered()

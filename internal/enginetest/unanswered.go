@@ -49,7 +49,8 @@ func Unanswered(t *testing.T, state *engine.State) {
 	failed := end
 	failed.Status = mcp.TaskFailed
 	statetest.Put(t, state, failed)
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted || statetest.ReadAll(t, got.Log) != "line\n" {
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskCompleted ||
+		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%s %s, %q", got.Status, got.StatusMessage, statetest.ReadAll(t, got.Log))
 	}
 	if marks, err := hears.Marks(t.Context(), ""); err != nil || len(marks) > 0 {

@@ -49,9 +49,11 @@ func Arguments(schema []byte) (list []Argument, err error) {
 			switch {
 			case !IsToken(name):
 				err = fmt.Errorf("%q cannot be a header's name", name)
-			case !reachable || len(path) == 0 || !slices.Contains([]string{"string", "integer", "boolean"}, kind):
+			case !reachable || len(path) == 0 ||
+				!slices.Contains([]string{"string", "integer", "boolean"}, kind):
 				err = errors.New("it is not at a string, integer or boolean that is reached through properties alone")
-			case slices.ContainsFunc(list, func(a Argument) bool { return strings.EqualFold(a.Header, Param+name) }):
+			case slices.ContainsFunc(list,
+				func(a Argument) bool { return strings.EqualFold(a.Header, Param+name) }):
 				err = fmt.Errorf("there are two of %s", name)
 			default:
 				list = append(list, Argument{slices.Clone(path), Param + name})
@@ -64,7 +66,8 @@ func Arguments(schema []byte) (list []Argument, err error) {
 				for name, property := range properties {
 					walk(property, append(path[:len(path):len(path)], name), reachable)
 				}
-			case key != "const" && key != "enum" && key != "default" && key != "examples": // these hold values, not schemas
+			case key != "const" && key != "enum" && key != "default" && key != "examples":
+				// These hold values, not schemas.
 				walk(value, path, false)
 			}
 		}
@@ -86,7 +89,8 @@ func primitive(value []byte) (text string, ok bool) {
 	case value[0] == '"':
 		return rawjson.Unquote(value), true
 	case strings.ContainsAny(string(value), ".eE") && value[0] < 'a': // an integer may be written as 1.0
-		if f, err := strconv.ParseFloat(string(value), 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		if f, err := strconv.ParseFloat(string(value), 64); err == nil && f == math.Trunc(f) &&
+			math.Abs(f) < 1<<53 {
 			return strconv.FormatInt(int64(f), 10), true
 		}
 	}

@@ -61,6 +61,7 @@ func Decode(value string) (text string, ok bool) {
 // but brings a module for the names of hosts.
 func IsToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+		return (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') &&
+			!strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }

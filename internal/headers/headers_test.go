@@ -4,7 +4,8 @@ import "testing"
 
 // FuzzEncode is that a text comes back from a header, which only has characters that can be sent.
 func FuzzEncode(f *testing.F) {
-	for _, text := range []string{"", "plain", " blank ", "hé", "=?base64?x?=", "=?base64?", "a\tb", "a\nb", "\x7f"} {
+	for _, text := range []string{"", "plain", " blank ", "hé", "=?base64?x?=", "=?base64?", "a\tb",
+		"a\nb", "\x7f"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -17,7 +17,8 @@ func (h *Host) others(f *file, name string, records Records) ([]*record, error) 
 // withoutAmong removes an entry if others were inserted later, perhaps within its piece: it removes them all,
 // and inserts the others again as if this one had never been there. So removing the last entry restores the
 // file. anew are the new records of the others, nil if somebody has changed one of the entries.
-func (h *Host) withoutAmong(text []byte, r *record, others []*record) (after []byte, anew []*record, err error) {
+func (h *Host) withoutAmong(text []byte, r *record,
+	others []*record) (after []byte, anew []*record, err error) {
 	servers, err := h.Servers(text)
 	if err != nil {
 		return nil, nil, err

@@ -102,7 +102,8 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 
 // same reports whether two entries are equal. A host may leave out empty members.
 func same(a, b Server) bool {
-	return a.Command == b.Command && len(a.Args) == len(b.Args) && (len(a.Args) == 0 || reflect.DeepEqual(a.Args, b.Args)) &&
+	return a.Command == b.Command && len(a.Args) == len(b.Args) &&
+		(len(a.Args) == 0 || reflect.DeepEqual(a.Args, b.Args)) &&
 		len(a.Env) == len(b.Env) && (len(a.Env) == 0 || reflect.DeepEqual(a.Env, b.Env)) && a.Off == b.Off
 }
 

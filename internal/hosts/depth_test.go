@@ -14,8 +14,9 @@ func TestNestedFiles(t *testing.T) {
 		format format
 		text   string
 	}{
-		"arrays":           {jsonText{}, `{"a":` + lists + `}`},
-		"objects":          {jsonText{true}, strings.Repeat("{\"a\":\n", levels) + "1" + strings.Repeat("}", levels)},
+		"arrays": {jsonText{}, `{"a":` + lists + `}`},
+		"objects": {jsonText{true},
+			strings.Repeat("{\"a\":\n", levels) + "1" + strings.Repeat("}", levels)},
 		"after a comment":  {jsonText{true}, "// \"\n/* \" */ /**/ {\"a\\\"\": " + lists + `}`},
 		"no end":           {jsonText{true}, strings.Repeat("[", levels)},
 		"TOML arrays":      {tomlText{}, "a = " + lists + "\n"},
@@ -24,17 +25,20 @@ func TestNestedFiles(t *testing.T) {
 		"YAML blocks":      {yamlText{}, strings.Repeat("- ", levels) + "a\n"},
 	} {
 		for range 2 {
-			if _, err := c.format.decode([]byte(c.text)); err == nil || !strings.Contains(err.Error(), "10000") || len(err.Error()) > 200 {
+			if _, err := c.format.decode([]byte(c.text)); err == nil ||
+				!strings.Contains(err.Error(), "10000") || len(err.Error()) > 200 {
 				t.Errorf("%s: %.300v", name, err)
 			}
-			if _, _, err := c.format.insert([]byte(c.text), "mcpServers", "runnel", nil); err == nil && c.format != (tomlText{}) {
+			if _, _, err := c.format.insert([]byte(c.text), "mcpServers", "runnel", nil); err == nil &&
+				c.format != (tomlText{}) {
 				t.Errorf("%s: an entry was inserted", name)
 			}
 		}
 	}
 	// What only looks deep is not.
 	for _, text := range []string{
-		`{"a": "` + strings.Repeat("[", 20_000) + `"}`, "{} //" + strings.Repeat("{", 20_000) + "\n", "/*" + strings.Repeat("[", 20_000) + "*/ {}",
+		`{"a": "` + strings.Repeat("[", 20_000) + `"}`, "{} //" + strings.Repeat("{", 20_000) + "\n",
+		"/*" + strings.Repeat("[", 20_000) + "*/ {}",
 		`{"a": "\"` + strings.Repeat("[", 20_000) + `"}`, `{"a": [` + strings.Repeat("[],", 20_000) + `[]]}`,
 	} {
 		if _, err := (jsonText{true}).decode([]byte(text)); err != nil {

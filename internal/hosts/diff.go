@@ -20,7 +20,8 @@ func diff(path string, before, after []byte) string {
 	const around = 3
 	from, more := max(head-around, 0), min(tail, around)
 	var b strings.Builder
-	fmt.Fprintf(&b, "--- %s\n+++ %[1]s\n@@ -%d,%d +%d,%d @@\n", path, min(from+1, len(was)), len(was)-tail+more-from, from+1, len(is)-tail+more-from)
+	fmt.Fprintf(&b, "--- %s\n+++ %[1]s\n@@ -%d,%d +%d,%d @@\n", path, min(from+1, len(was)),
+		len(was)-tail+more-from, from+1, len(is)-tail+more-from)
 	show := func(sign string, list []string) {
 		for _, line := range list {
 			b.WriteString(sign + line + "\n")

@@ -40,7 +40,8 @@ func (h *Host) says(text []byte, name string) string {
 // host has changed the layout of plain JSON, which has no comments to lose, it is enough that the values are
 // the same.
 func (h *Host) isOurs(text []byte, r *record) bool {
-	return r.intact(text) || r != nil && r.Entry != "" && h.format == jsonText{} && h.says(text, r.Name) == r.Entry
+	return r.intact(text) || r != nil && r.Entry != "" && h.format == jsonText{} &&
+		h.says(text, r.Name) == r.Entry
 }
 
 // with adds an entry to a text, and returns the piece that it inserted.

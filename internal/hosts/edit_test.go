@@ -7,26 +7,35 @@ import (
 	"testing"
 )
 
-var server = Server{Command: "/usr/local/bin/runnel", Args: []string{"--tool", `say="a" \ {{b}} <é>`}, Env: map[string]string{"PATH": "/bin", "A": "b"}}
+var server = Server{Command: "/usr/local/bin/runnel", Args: []string{"--tool", `say="a" \ {{b}} <é>`},
+	Env: map[string]string{"PATH": "/bin", "A": "b"}}
 
 // texts are files as hosts and people write them.
 var texts = map[string][]string{
 	"json": {
-		"", "\n", "{}", "{}\n", "{\n}\n", "{ }", `{"a":1}`, `{"a":1,"KEY":{}}`, `{"a": [1, 2.50, 1e400], "KEY": {"other":{"command":"x"}}}`,
-		"{\n  \"a\": 1,\n  \"KEY\": {}\n}\n", "{\n\t\"a\": \"é\\u00e9\",\n\t\"KEY\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t}\n\t}\n}",
+		"", "\n", "{}", "{}\n", "{\n}\n", "{ }", `{"a":1}`, `{"a":1,"KEY":{}}`,
+		`{"a": [1, 2.50, 1e400], "KEY": {"other":{"command":"x"}}}`,
+		"{\n  \"a\": 1,\n  \"KEY\": {}\n}\n",
+		"{\n\t\"a\": \"é\\u00e9\",\n\t\"KEY\": {\n\t\t\"other\": {\n\t\t\t\"command\": \"x\"\n\t\t}\n\t}\n}",
 		"{\r\n    \"KEY\": {\r\n        \"other\": {\"command\": \"x\"}\r\n    },\r\n    \"z\": null\r\n}\r\n", "\ufeff{\n  \"a\": 1\n}\n", "  {\"KEY\":\n{}}", "{\"a\": 1,\n \"b\": 2}",
 	},
 	"comments": {
 		"// Zed settings\n//\n{\n  // the theme\n  \"theme\": \"One\", // dark\n  /* servers */ \"KEY\": { // mine\n    // none yet\n  },\n}\n",
-		"{ /* a */ // b\n  \"KEY\": {\n    \"other\": { \"command\": \"x\" }, // last\n  }\n}", "{ // {\n}", "{ /* two\nlines */ \"a\": 1}", "{\"KEY\": {/* none */}}",
+		"{ /* a */ // b\n  \"KEY\": {\n    \"other\": { \"command\": \"x\" }, // last\n  }\n}", "{ // {\n}",
+		"{ /* two\nlines */ \"a\": 1}", "{\"KEY\": {/* none */}}",
 	},
 	"toml": {
 		"", "a = 1", "# model\nmodel = \"o\"   # the best\n\n[mcp_servers.other]\ncommand = \"x\"\n\n  [mcp_servers.other.env]\n  A = '''\n[x]\n'''\n\n# end\n", "a = 1\r\n[b]\r\nc = 2\r\n",
-		"[mcp_servers]\n", "[projects.\"/home/me\"]\ntrust_level = \"trusted\"\n", "[mcp_servers.runnel-2]\ncommand = \"x\"\n\n\n",
+		"[mcp_servers]\n", "[projects.\"/home/me\"]\ntrust_level = \"trusted\"\n",
+		"[mcp_servers.runnel-2]\ncommand = \"x\"\n\n\n",
 	},
 	"yaml": {
-		"", "# goose\n", "GOOSE_MODEL: x", "extensions:\n", "extensions: {}\n", "extensions:\n  # mine\n  other:\n    cmd: x # y\n    args: [a,\n      b]\n\nGOOSE_MODEL: 'x'\n# end",
-		"extensions:\n    other:\n        enabled: true\nz: |\n  text\n   more\n", "{\"extensions\": {\"é\": {\"enabled\": true}}, \"z\": 1}\n", "{}", "a: \"é\"\nextensions: {other: {cmd: x}}\n", "extensions:\r\n  other:\r\n    cmd: x\r\n", "---\na: 1\n",
+		"", "# goose\n", "GOOSE_MODEL: x", "extensions:\n", "extensions: {}\n",
+		"extensions:\n  # mine\n  other:\n    cmd: x # y\n    args: [a,\n      b]\n\nGOOSE_MODEL: 'x'\n# end",
+		"extensions:\n    other:\n        enabled: true\nz: |\n  text\n   more\n",
+		"{\"extensions\": {\"é\": {\"enabled\": true}}, \"z\": 1}\n", "{}",
+		"a: \"é\"\nextensions: {other: {cmd: x}}\n", "extensions:\r\n  other:\r\n    cmd: x\r\n",
+		"---\na: 1\n",
 	},
 }
 
@@ -49,7 +58,8 @@ func TestEditLeavesEverythingElse(t *testing.T) {
 			if err != nil || !same(got["runnel"], server) {
 				t.Errorf("%s: %v, %+v\n%s", h.ID, err, got["runnel"], installed)
 			}
-			if strings.Contains(before, "\r\n") && strings.Count(installed, "\n") != strings.Count(installed, "\r\n") {
+			if strings.Contains(before, "\r\n") &&
+				strings.Count(installed, "\n") != strings.Count(installed, "\r\n") {
 				t.Errorf("%s: mixed ends of lines in %q", h.ID, installed)
 			}
 			again, err := h.Install(path, "runnel", server, records, 0o600)
@@ -61,7 +71,8 @@ func TestEditLeavesEverythingElse(t *testing.T) {
 			apply(t, installed)(h.Install(path, "runnel", other, records, 0o600))
 			apply(t, content(t, path))(h.Install(path, "second", server, records, 0o600))
 			both := content(t, path)
-			if got, err := h.Servers([]byte(both)); err != nil || !same(got["runnel"], other) || !same(got["second"], server) {
+			if got, err := h.Servers([]byte(both)); err != nil || !same(got["runnel"], other) ||
+				!same(got["second"], server) {
 				t.Errorf("%s: %v, %+v\n%s", h.ID, err, got, both)
 			}
 			for _, order := range [][]string{{"second", "runnel"}, {"runnel", "second"}} {
@@ -70,7 +81,8 @@ func TestEditLeavesEverythingElse(t *testing.T) {
 					apply(t, content(t, path))(h.Install(path, "second", server, records, 0o600))
 				}
 				apply(t, content(t, path))(h.Uninstall(path, order[0], records))
-				if got, err := h.Servers([]byte(content(t, path))); err != nil || got[order[0]].Command != "" || got[order[1]].Command == "" {
+				if got, err := h.Servers([]byte(content(t, path))); err != nil ||
+					got[order[0]].Command != "" || got[order[1]].Command == "" {
 					t.Errorf("%s: %v, %+v without %s", h.ID, err, got, order[0])
 				}
 				apply(t, content(t, path))(h.Uninstall(path, order[1], records))
@@ -100,7 +112,8 @@ func TestUninstallWithoutARecord(t *testing.T) {
 		dir := t.TempDir()
 		path, records := filepath.Join(dir, "file"), Records(filepath.Join(dir, "records"))
 		write(t, path, c.before)
-		if _, err := h.Install(path, "runnel", server, records, 0); err == nil || !strings.Contains(err.Error(), "--name") {
+		if _, err := h.Install(path, "runnel", server, records, 0); err == nil ||
+			!strings.Contains(err.Error(), "--name") {
 			t.Errorf("%s: an entry of somebody else is written over: %v", c.host, err)
 		}
 		apply(t, c.before)(h.Uninstall(path, "runnel", records))
@@ -149,7 +162,8 @@ func TestUninstallTwo(t *testing.T) {
 		for name, between := range map[string]func(path string, records Records){
 			"nothing": func(string, Records) {},
 			"the host writes": func(path string, _ Records) {
-				if values, err := h.format.decode([]byte(content(t, path))); err == nil && h.format == (jsonText{}) {
+				if values, err := h.format.decode([]byte(content(t, path))); err == nil &&
+					h.format == (jsonText{}) {
 					write(t, path, quote(values))
 				}
 			},
@@ -191,7 +205,8 @@ func TestEntryChangedByHand(t *testing.T) {
 		}
 		apply(t, before)(h.Install(path, "runnel", server, records, 0o600))
 		change := func() (changed string) {
-			changed = strings.Replace(content(t, path), `"type": "stdio",`, `"type": "stdio", "alwaysAllow": ["mine"],`, 1)
+			changed = strings.Replace(content(t, path), `"type": "stdio",`,
+				`"type": "stdio", "alwaysAllow": ["mine"],`, 1)
 			write(t, path, changed)
 			return changed
 		}
@@ -335,7 +350,8 @@ var wrapped = map[string]string{
 func TestWrap(t *testing.T) {
 	runnel := Server{Command: "/usr/local/bin/runnel", Args: []string{"wrap", "--sync-wait", "20s"}}
 	was := Server{Command: "npx", Args: []string{"-y", "files-server"}, Env: map[string]string{"TOKEN": "x"}}
-	want := Server{Command: runnel.Command, Args: []string{"wrap", "--sync-wait", "20s", "--", "npx", "-y", "files-server"}, Env: was.Env}
+	want := Server{Command: runnel.Command,
+		Args: []string{"wrap", "--sync-wait", "20s", "--", "npx", "-y", "files-server"}, Env: was.Env}
 	for id, before := range wrapped {
 		h := Find(id)
 		dir := t.TempDir()
@@ -350,7 +366,8 @@ func TestWrap(t *testing.T) {
 			if again, err := h.Wrap(path, "files", runnel, records); err != nil || !again.Nothing() {
 				t.Errorf("%s: it is wrapped twice: %v", id, err)
 			}
-			if _, err := h.Install(path, "files", server, records, 0o600); err == nil || !strings.Contains(err.Error(), "one that runnel wraps") {
+			if _, err := h.Install(path, "files", server, records, 0o600); err == nil ||
+				!strings.Contains(err.Error(), "one that runnel wraps") {
 				t.Errorf("%s: install replaces it: %v", id, err)
 			}
 			apply(t, after)(h.Install(path, "runnel", server, records, 0o600))
@@ -378,16 +395,21 @@ func TestWrap(t *testing.T) {
 func TestWrapRefuses(t *testing.T) {
 	runnel := Server{Command: "/usr/local/bin/runnel", Args: []string{"wrap"}}
 	for _, c := range []struct{ host, text, want string }{
-		{"claude-code", `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`, `it has no server "files"; there are: a, b`},
-		{"claude-code", `{"mcpServers": {"files": {"type": "http", "url": "https://example.com/mcp"}}}`, "wrap --url URL"},
-		{"claude-code", `{"mcpServers": {"files": {"command": "runnel", "args": ["--selftest"]}}}`, "runnel itself"},
+		{"claude-code", `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`,
+			`it has no server "files"; there are: a, b`},
+		{"claude-code", `{"mcpServers": {"files": {"type": "http", "url": "https://example.com/mcp"}}}`,
+			"wrap --url URL"},
+		{"claude-code", `{"mcpServers": {"files": {"command": "runnel", "args": ["--selftest"]}}}`,
+			"runnel itself"},
 		{"claude-code", `{"mcpServers": {`, "fix the file first"},
-		{"codex", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"a\"]\n", "write it yourself: /usr/local/bin/runnel wrap -- npx a"},
+		{"codex", "[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"a\"]\n",
+			"write it yourself: /usr/local/bin/runnel wrap -- npx a"},
 	} {
 		path := filepath.Join(t.TempDir(), "file")
 		write(t, path, c.text)
 		for range 2 {
-			if _, err := Find(c.host).Wrap(path, "files", runnel, Records(t.TempDir())); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := Find(c.host).Wrap(path, "files", runnel, Records(t.TempDir())); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", c.text, err, c.want)
 			}
 		}

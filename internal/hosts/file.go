@@ -80,7 +80,8 @@ func (f *file) replace(text []byte, mode fs.FileMode) error {
 	}
 	part, err := os.CreateTemp(dir, ".runnel-*")
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("you may not write in %s: make it writable, or add by hand what --dry-run shows", dir)
+		return fmt.Errorf("you may not write in %s: make it writable, or add by hand what --dry-run shows",
+			dir)
 	} else if err != nil {
 		return err
 	}
@@ -112,7 +113,8 @@ func (f *file) put(part string, text []byte) error {
 			}
 			expected, placed = placed, found // found is newer than all that was there
 			if err := system.Exchange(part, f.path); err != nil {
-				return fmt.Errorf("%s was written by another program just now, and that is in %s: %w", f.path, part, err)
+				return fmt.Errorf("%s was written by another program just now, and that is in %s: %w",
+					f.path, part, err)
 			}
 		}
 	}
@@ -137,16 +139,19 @@ func (f *file) remove(above string) error {
 		return err
 	}
 	err = errors.Join(aside.Close(), os.Rename(f.path, aside.Name()))
-	if found, _, readErr := system.ReadRegular(aside.Name(), maxFile); err == nil && (readErr != nil || !bytes.Equal(found, f.text)) {
+	if found, _, readErr := system.ReadRegular(aside.Name(), maxFile); err == nil &&
+		(readErr != nil || !bytes.Equal(found, f.text)) {
 		err = f.meanwhile(true)
-		if back := os.Link(aside.Name(), f.path); back != nil && !errors.Is(back, fs.ErrExist) { // if there is one, it is newer
+		// if there is one, it is newer.
+		if back := os.Link(aside.Name(), f.path); back != nil && !errors.Is(back, fs.ErrExist) {
 			return errors.Join(err, os.Rename(aside.Name(), f.path))
 		}
 	}
 	if err := errors.Join(err, os.Remove(aside.Name())); err != nil {
 		return err
 	}
-	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, above+string(filepath.Separator)) && above != ""; dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(f.path); strings.HasPrefix(dir, above+string(filepath.Separator)) &&
+		above != ""; dir = filepath.Dir(dir) {
 		if os.Remove(dir) != nil { // somebody else uses it
 			break
 		}

@@ -70,7 +70,8 @@ func TestOwner(t *testing.T) {
 // A file that install has made is gone after uninstall, unless its host has written to it.
 func TestFileThatWasNotThere(t *testing.T) {
 	for _, h := range Table {
-		path, records := filepath.Join(t.TempDir(), "a", "b", "file"), Records(t.TempDir()) // neither a nor b is there
+		// Neither a nor b is there.
+		path, records := filepath.Join(t.TempDir(), "a", "b", "file"), Records(t.TempDir())
 		c, err := h.Install(path, "runnel", server, records, 0o600)
 		if err != nil || c.file.text != nil {
 			t.Fatalf("%s: %v", h.ID, err)
@@ -239,7 +240,8 @@ func TestHostWritesWhileItsFileIsEdited(t *testing.T) {
 		})
 		wrote := fmt.Sprintf(`"n": %d`, n)
 		both.Go(func() {
-			for part := []string{}; len(part) == 0 && !applied.Load(); { // the file that is about to take the name
+			// The file that is about to take the name.
+			for part := []string{}; len(part) == 0 && !applied.Load(); {
 				part, _ = filepath.Glob(filepath.Join(dir, ".runnel-*"))
 			}
 			time.Sleep(rand.N(3 * time.Millisecond)) // the moment is what is tested
@@ -263,7 +265,8 @@ func TestNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{dir: "not a regular file", link: "leads nowhere"} {
-		if _, err := Find("codex").Install(path, "runnel", server, Records(dir), 0); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Find("codex").Install(path, "runnel", server, Records(dir), 0); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), want) {

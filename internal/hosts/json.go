@@ -77,7 +77,8 @@ func (f jsonText) insert(text []byte, key, name string, entry []field) (at int, 
 		return 0, "", err
 	}
 	if root == nil {
-		return len(text), "{\n  " + quote(key) + ": {\n" + jsonEntry(name, entry, "    ", "  ") + "\n  }\n}\n", nil
+		return len(text), "{\n  " + quote(key) + ": {\n" + jsonEntry(name, entry, "    ", "  ") +
+			"\n  }\n}\n", nil
 	}
 	body := text[skipped:]
 	o := root.Value.(*hujson.Object)

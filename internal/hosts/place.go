@@ -26,7 +26,8 @@ func (s System) home() string {
 
 func (s System) isAbs(path string) bool {
 	if s.OS == "windows" {
-		return len(path) > 2 && path[1] == ':' && strings.ContainsAny(path[2:3], `\/`) || strings.HasPrefix(path, `\\`)
+		return len(path) > 2 && path[1] == ':' && strings.ContainsAny(path[2:3], `\/`) ||
+			strings.HasPrefix(path, `\\`)
 	}
 	return strings.HasPrefix(path, "/")
 }

@@ -23,11 +23,12 @@ type record struct {
 	Path string `json:"path"`
 	Name string `json:"name"`
 
-	Piece   string `json:"piece"`             // the text that was inserted
-	Before  string `json:"before,omitempty"`  // what stood there, if Wrap has changed an entry that was there
-	Dir     string `json:"dir,omitempty"`     // where install was run; older runnels kept none
-	Entry   string `json:"entry,omitempty"`   // see Host.says; older runnels kept none
-	WithKey bool   `json:"withKey,omitempty"` // the piece includes the member that holds all entries: there was none before
+	Piece  string `json:"piece"`            // the text that was inserted
+	Before string `json:"before,omitempty"` // what stood there, if Wrap has changed an entry that was there
+	Dir    string `json:"dir,omitempty"`    // where install was run; older runnels kept none
+	Entry  string `json:"entry,omitempty"`  // see Host.says; older runnels kept none
+	// The piece includes the member that holds all entries: there was none before.
+	WithKey bool   `json:"withKey,omitempty"`
 	Created bool   `json:"created,omitempty"` // there was no file before
 	Above   string `json:"above,omitempty"`   // if Created: the nearest directory that existed
 }
@@ -84,7 +85,8 @@ func (d Records) lock() (unlock func(), err error) {
 		return nil, err
 	}
 	if err := system.Lock(f); errors.Is(err, system.ErrLocked) {
-		return nil, errors.Join(errors.New("another runnel is editing the files of hosts: try again"), f.Close())
+		return nil, errors.Join(errors.New("another runnel is editing the files of hosts: try again"),
+			f.Close())
 	} // without locks in the file system, nothing is locked
 	return func() { _ = f.Close() }, nil
 }

@@ -64,7 +64,8 @@ func goose(s Server) []field {
 		envs = map[string]string{}
 	}
 	return []field{
-		{"type", "stdio"}, {"name", "runnel"}, {"description", "Runs commands as tasks whose output streams"}, {"enabled", true}, {"bundled", false},
+		{"type", "stdio"}, {"name", "runnel"}, {"description", "Runs commands as tasks whose output streams"},
+		{"enabled", true}, {"bundled", false},
 		{"cmd", s.Command}, {"args", append([]string{}, s.Args...)}, {"envs", envs}, {"env_keys", []string{}},
 		{"timeout", 300}, // seconds; its own default
 	}
@@ -126,6 +127,8 @@ func quote(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(v)                                                                   // strings, lists and maps of them, numbers and truth values
-	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`) // which TOML wants escaped
+	// strings, lists and maps of them, numbers and truth values.
+	_ = e.Encode(v)
+	// Which TOML wants escaped.
+	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
 }

@@ -50,7 +50,8 @@ func (tomlText) insert(text []byte, key, name string, entry []field) (at int, pi
 }
 
 func (f tomlText) remove(text []byte, key, name string, _ bool) ([]byte, error) {
-	header := regexp.MustCompile(fmt.Sprintf(`^\s*\[\s*["']?%s["']?\s*\.\s*["']?%s["']?\s*[.\]]`, key, regexp.QuoteMeta(name)))
+	header := regexp.MustCompile(fmt.Sprintf(`^\s*\[\s*["']?%s["']?\s*\.\s*["']?%s["']?\s*[.\]]`, key,
+		regexp.QuoteMeta(name)))
 	anyHeader := regexp.MustCompile(`^\s*\[`)
 	var kept, held []byte // held: comments and blank lines, which may belong to the next table
 	inside := false

@@ -29,7 +29,8 @@ func (h *Host) Wrap(path, name string, wrapper Server, records Records) (*Change
 	entry, found := all[name]
 	if !found {
 		names := slices.Sorted(maps.Keys(all))
-		return nil, wrong("it has no server %q; there are: %s", name, cmp.Or(strings.Join(names, ", "), "none"))
+		return nil, wrong("it has no server %q; there are: %s", name,
+			cmp.Or(strings.Join(names, ", "), "none"))
 	}
 	is, program := readServer(entry)
 	c := &Change{Path: f.path, name: name, file: f, after: f.text, records: records}
@@ -46,7 +47,8 @@ func (h *Host) Wrap(path, name string, wrapper Server, records Records) (*Change
 		return nil, wrong("the server %q is runnel itself: there is nothing to wrap", name)
 	}
 	r := &record{Host: h.ID, Path: f.path, Name: name, Entry: quote(entry)}
-	if c.after, r.Before, r.Piece, err = h.restart(f.text, name, Server{Command: wrapper.Command, Args: args}); err != nil {
+	if c.after, r.Before, r.Piece, err = h.restart(f.text, name,
+		Server{Command: wrapper.Command, Args: args}); err != nil {
 		return nil, wrong("%w; write it yourself: %s %s", err, wrapper.Command, strings.Join(args, " "))
 	}
 	c.record, c.Backup = r, records.Backup(f.path, name)

@@ -35,7 +35,8 @@ func Topics() (all []Topic) {
 			panic("internal error: " + err.Error())
 		}
 		lines := strings.SplitN(string(page), "\n", 4)
-		all = append(all, Topic{Name: strings.TrimSuffix(file.Name(), ".md"), About: lines[2], page: string(page)})
+		all = append(all, Topic{Name: strings.TrimSuffix(file.Name(), ".md"), About: lines[2],
+			page: string(page)})
 	}
 	return all
 }

@@ -8,7 +8,8 @@ import (
 // Roff returns the page as a man page of section 7, in the language of man(7).
 func (t Topic) Roff(version string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH RUNNEL-%s 7 \"\" \"runnel %s\"\n.SH NAME\nrunnel-%s \\- %s\n.SH DESCRIPTION\n", strings.ToUpper(t.Name), Escape(version), t.Name,
+	fmt.Fprintf(&b, ".TH RUNNEL-%s 7 \"\" \"runnel %s\"\n.SH NAME\nrunnel-%s \\- %s\n.SH DESCRIPTION\n",
+		strings.ToUpper(t.Name), Escape(version), t.Name,
 		strings.TrimSuffix(Escape(t.About), "."))
 	all := blocks(t.page)[2:]
 	for _, block := range all {

@@ -35,8 +35,10 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 			}
 			up.Inc()
 			add := func(class string, workers, slots, running, waiting int) {
-				for name, n := range map[string]int{"workers": workers, "slots": slots, "running": running, "waiting": waiting} {
-					now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_%s{owner=%q,class=%q}", name, owner, class), nil).Add(float64(n))
+				for name, n := range map[string]int{"workers": workers, "slots": slots, "running": running,
+					"waiting": waiting} {
+					now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_%s{owner=%q,class=%q}", name, owner,
+						class), nil).Add(float64(n))
 				}
 			}
 			paused := map[string]float64{}
@@ -85,7 +87,8 @@ func (m *Metrics) WatchWorker(slots func() int) {
 func (m *Metrics) Taken(class, tool string, attempt int, waited time.Duration) {
 	m.live.Inc()
 	m.count("runnel_worker_taken_total{class=%q,tool=%q,attempt=\"%d\"}", class, tool, attempt)
-	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0)) // measured with two clocks: the offering process's and this one's
+	// Measured with two clocks: the offering process's and this one's.
+	m.observe("runnel_worker_wait_seconds", fmt.Sprintf("class=%q", class), max(waited, 0))
 }
 
 // Left counts a task that a worker had taken, and hands back before it has begun.

@@ -110,7 +110,8 @@ func (m *Metrics) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 
 // Serve serves /metrics, /healthz and /readyz, which ready answers, until ctx ends. If the address is taken,
 // runnel serves without them: a host may start the same server twice.
-func (m *Metrics) Serve(ctx context.Context, address string, ready func(context.Context) error, log zerolog.Logger) {
+func (m *Metrics) Serve(ctx context.Context, address string, ready func(context.Context) error,
+	log zerolog.Logger) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		log.Warn().Err(err).Msg("metrics are not served")
@@ -128,7 +129,8 @@ func (m *Metrics) Serve(ctx context.Context, address string, ready func(context.
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	log.Info().Str("address", listener.Addr().String()).Msg("serving metrics")
 	go func() {
-		if err := server.Serve(netutil.LimitListener(listener, maxScrapes)); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(netutil.LimitListener(listener, maxScrapes)); !errors.Is(err,
+			http.ErrServerClosed) {
 			log.Error().Err(err).Msg("serving metrics")
 		}
 	}()

@@ -33,7 +33,8 @@ func TestMetricsPage(t *testing.T) {
 		`runnel_task_duration_seconds_bucket{tool="a\"b",le="+Inf"} 1` + "\n",
 		`runnel_task_duration_seconds_sum{tool="a\"b"} 0.05` + "\n",
 		"runnel_http_sessions 3\n", "runnel_http_streams 2\n",
-		"runnel_tasks_live 0\n", "runnel_task_results_retrieved_total 0\n", "go_goroutines ", "process_resident_memory_bytes ",
+		"runnel_tasks_live 0\n", "runnel_task_results_retrieved_total 0\n", "go_goroutines ",
+		"process_resident_memory_bytes ",
 		"process_cpu_seconds_total ", "process_start_time_seconds ",
 	} {
 		if !strings.Contains(page, want) {
@@ -53,10 +54,13 @@ func TestMetricsAreGuarded(t *testing.T) {
 			host, origin string
 			status       int
 		}{
-			{address, "", http.StatusOK}, {"localhost:1234", "", http.StatusOK}, {address, "http://localhost:3000", http.StatusOK},
-			{"evil.example:80", "", http.StatusForbidden}, {address, "https://evil.example", http.StatusForbidden},
+			{address, "", http.StatusOK}, {"localhost:1234", "", http.StatusOK},
+			{address, "http://localhost:3000", http.StatusOK},
+			{"evil.example:80", "", http.StatusForbidden},
+			{address, "https://evil.example", http.StatusForbidden},
 		} {
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+				"http://"+address+"/metrics", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,10 +97,13 @@ func TestOwnersAndWorkers(t *testing.T) {
 	m.ServeHTTP(answer, nil)
 	page := answer.Body.String()
 	for _, want := range []string{
-		`runnel_owner_tasks_created_total{owner="owner 7"} 2`, `runnel_owner_tasks_created_total{owner="other"} 10`,
-		`runnel_owner_tasks_ended_total{owner="owner 7",status="failed"} 2`, `runnel_owner_task_seconds_total{owner="owner 7"} 6`,
+		`runnel_owner_tasks_created_total{owner="owner 7"} 2`,
+		`runnel_owner_tasks_created_total{owner="other"} 10`,
+		`runnel_owner_tasks_ended_total{owner="owner 7",status="failed"} 2`,
+		`runnel_owner_task_seconds_total{owner="owner 7"} 6`,
 		fmt.Sprintf(`runnel_tasks_ended_total{status="failed",tool="build"} %d`, 2*(mostOwners+5)),
-		`runnel_worker_ended_total{status="completed",tool="build"} 2`, `runnel_worker_duration_seconds_count{tool="build"} 2`, "runnel_tasks_live 0",
+		`runnel_worker_ended_total{status="completed",tool="build"} 2`,
+		`runnel_worker_duration_seconds_count{tool="build"} 2`, "runnel_tasks_live 0",
 	} {
 		if !strings.Contains(page, want+"\n") {
 			t.Errorf("no %s in:\n%s", want, page)

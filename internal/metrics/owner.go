@@ -50,7 +50,8 @@ func (o ofOwner) Created(tool string) {
 func (o ofOwner) Ended(tool string, status mcp.TaskStatus, took time.Duration) {
 	o.Metrics.Ended(tool, status, took)
 	o.count("runnel_owner_tasks_ended_total{owner=%q,status=%q}", o.owner, string(status))
-	o.set.GetOrCreateFloatCounter(fmt.Sprintf("runnel_owner_task_seconds_total{owner=%q}", o.owner)).Add(took.Seconds())
+	o.set.GetOrCreateFloatCounter(fmt.Sprintf("runnel_owner_task_seconds_total{owner=%q}", o.owner)).
+		Add(took.Seconds())
 }
 
 // ofWorker counts what a worker has taken apart from what is called: the runnel that made the call counts its

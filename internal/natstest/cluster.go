@@ -69,14 +69,16 @@ func Start(t testing.TB, n int, env []string) *Cluster {
 		c.Restart(i)
 	}
 	c.eventually("the cluster answers", func() (err error) {
-		c.nc, err = nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.PingInterval(time.Second), nats.ReconnectWait(look))
+		c.nc, err = nats.Connect(c.URL(), nats.MaxReconnects(-1), nats.PingInterval(time.Second),
+			nats.ReconnectWait(look))
 		return err
 	})
 	var err error
 	if c.js, err = jetstream.New(c.nc); err != nil {
 		t.Fatal(err)
 	}
-	c.eventually("a stream can be placed", func() error { // the leader may not know yet what room the others have
+	// The leader may not know yet what room the others have.
+	c.eventually("a stream can be placed", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		_, err := c.js.CreateStream(ctx, jetstream.StreamConfig{Name: "ready", Replicas: n})
@@ -113,7 +115,8 @@ func (c *Cluster) URL() string {
 
 // Node returns the number of the node that a client is connected to.
 func (c *Cluster) Node(url string) int {
-	return slices.IndexFunc(c.nodes, func(n *node) bool { return strings.HasSuffix(url, fmt.Sprint(":", n.port)) })
+	return slices.IndexFunc(c.nodes,
+		func(n *node) bool { return strings.HasSuffix(url, fmt.Sprint(":", n.port)) })
 }
 
 // Restart starts a dead node on its disk.
@@ -169,7 +172,8 @@ func (c *Cluster) Elected(stream string, before int) (leader int) {
 		if err != nil {
 			return err
 		}
-		leader = slices.IndexFunc(c.nodes, func(n *node) bool { return info.Cluster != nil && n.name == info.Cluster.Leader })
+		leader = slices.IndexFunc(c.nodes,
+			func(n *node) bool { return info.Cluster != nil && n.name == info.Cluster.Leader })
 		if leader < 0 || leader == before {
 			return errors.New("there is none")
 		}
@@ -200,7 +204,8 @@ func (c *Cluster) Whole() {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			if info.Cluster == nil || info.Cluster.Leader == "" || len(info.Cluster.Replicas) != info.Config.Replicas-1 {
+			if info.Cluster == nil || info.Cluster.Leader == "" ||
+				len(info.Cluster.Replicas) != info.Config.Replicas-1 {
 				return fmt.Errorf("%s: %+v", name, info.Cluster)
 			}
 			for _, r := range info.Cluster.Replicas {

@@ -23,7 +23,8 @@ func program() (file string, err error) {
 		if built.dir, built.err = os.MkdirTemp("", "runnel-nats"); built.err != nil {
 			return
 		}
-		if out, err := exec.Command("go", "build", "-o", built.dir, "runnel/internal/natstest/node").CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-o", built.dir, "runnel/internal/natstest/node").
+			CombinedOutput(); err != nil {
 			built.err = fmt.Errorf("go build: %w\n%s", err, out)
 		}
 	})

@@ -21,8 +21,9 @@ type Options struct {
 	Issuer   string   // the issuer's URL, as its tokens and its metadata name it
 	Audience string   // this server, as tokens name it
 	Scopes   []string // all of which a token must have
-	Owner    string   // the claim that names the owner of its tasks; "" = client_id, or sub in a token without it
-	Log      zerolog.Logger
+	// The claim that names the owner of its tasks; "" = client_id, or sub in a token without it.
+	Owner string
+	Log   zerolog.Logger
 }
 
 // Issuer checks the tokens of an authorization server.
@@ -57,7 +58,8 @@ var (
 
 // algorithms are those whose signatures only the issuer can make: not "none", nor those with a key that both
 // sides share.
-var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
+var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384,
+	jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
 const (
 	// leeway is how far the clocks of the issuer and of this machine may be apart.
@@ -82,7 +84,8 @@ func (i *Issuer) Check(ctx context.Context, token string) (Bearer, error) {
 	if err != nil {
 		return Bearer{}, err
 	}
-	switch err := c.ValidateWithLeeway(jwt.Expected{Issuer: i.o.Issuer, AnyAudience: []string{i.o.Audience}}, leeway); {
+	switch err := c.ValidateWithLeeway(jwt.Expected{Issuer: i.o.Issuer, AnyAudience: []string{i.o.Audience}},
+		leeway); {
 	case err != nil:
 		return Bearer{}, invalid(strings.TrimPrefix(err.Error(), "go-jose/go-jose/jwt: validation failed, "))
 	case c.Issuer == "" || c.Expiry == nil:
@@ -130,7 +133,8 @@ func (i *Issuer) read(ctx context.Context, token string) (c claims, err error) {
 	header := signed.Headers[0]
 	// "The resource server MUST verify that the typ header value is at+jwt" (RFC 9068); many issuers say JWT,
 	// or nothing.
-	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.TrimPrefix(strings.ToLower(typ), "application/") {
+	switch typ, _ := header.ExtraHeaders[jose.HeaderType].(string); strings.TrimPrefix(strings.ToLower(typ),
+		"application/") {
 	case "", "jwt", "at+jwt":
 	default:
 		return c, invalid("its typ is not that of an access token")
@@ -161,5 +165,6 @@ func (c *claims) scopes() (list []string) {
 
 // isName reports whether a claim can be an owner's name.
 func isName(claim string) bool {
-	return len(claim) <= maxName && strings.TrimSpace(claim) == claim && !strings.ContainsFunc(claim, unicode.IsControl)
+	return len(claim) <= maxName && strings.TrimSpace(claim) == claim &&
+		!strings.ContainsFunc(claim, unicode.IsControl)
 }

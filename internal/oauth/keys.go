@@ -49,7 +49,8 @@ func newKeys(issuer string, log zerolog.Logger) *keys {
 		Timeout: fetchPatience,
 		// The operator has not named the address of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true},
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+			MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: true},
 	}}
 }
 
@@ -135,7 +136,9 @@ func (k *keys) fetch(ctx context.Context) (known []jose.JSONWebKey, err error) {
 	}
 	for _, text := range set.Keys {
 		var key jose.JSONWebKey
-		if json.Unmarshal(text, &key) == nil && key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig") { // others have another use
+		// Others have another use.
+		if json.Unmarshal(text, &key) == nil && key.Valid() && key.IsPublic() &&
+			(key.Use == "" || key.Use == "sig") {
 			known = append(known, key)
 		}
 	}
@@ -154,7 +157,8 @@ func (k *keys) discover(ctx context.Context) (at string, err error) {
 	}
 	path := strings.TrimSuffix(issuer.EscapedPath(), "/")
 	root := issuer.Scheme + "://" + issuer.Host
-	places := []string{root + "/.well-known/oauth-authorization-server" + path, root + "/.well-known/openid-configuration" + path}
+	places := []string{root + "/.well-known/oauth-authorization-server" + path,
+		root + "/.well-known/openid-configuration" + path}
 	if path != "" {
 		places = append(places, root+path+"/.well-known/openid-configuration")
 	}

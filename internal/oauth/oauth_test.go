@@ -66,7 +66,8 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		var set struct {
 			Keys []any `json:"keys"`
 		}
-		set.Keys = append(set.Keys, map[string]string{"kty": "unheard of"}, map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "1"})
+		set.Keys = append(set.Keys, map[string]string{"kty": "unheard of"},
+			map[string]string{"kty": "oct", "k": "c2VjcmV0", "kid": "1"})
 		for _, key := range a.keys {
 			set.Keys = append(set.Keys, key.Public())
 		}
@@ -79,11 +80,13 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // token is one that counts, but for what is changed; nil takes a claim away.
 func (a *authority) token(t *testing.T, key jose.JSONWebKey, change map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm), Key: key}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(key.Algorithm),
+		Key: key}, (&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[string]any{"iss": a.URL, "aud": "https://mcp.example.com/mcp", "exp": time.Now().Add(time.Hour).Unix(), "client_id": "client", "sub": "user", "scope": "tools read"}
+	all := map[string]any{"iss": a.URL, "aud": "https://mcp.example.com/mcp",
+		"exp": time.Now().Add(time.Hour).Unix(), "client_id": "client", "sub": "user", "scope": "tools read"}
 	maps.Copy(all, change)
 	maps.DeleteFunc(all, func(_ string, v any) bool { return v == nil })
 	text, err := jwt.Signed(signer).Claims(all).Serialize()
@@ -95,7 +98,8 @@ func (a *authority) token(t *testing.T, key jose.JSONWebKey, change map[string]a
 
 func (a *authority) issuer(t *testing.T) *Issuer {
 	t.Helper()
-	i, err := New(Options{Issuer: a.URL, Audience: "https://mcp.example.com/mcp", Scopes: []string{"tools"}, Log: zerolog.Nop()})
+	i, err := New(Options{Issuer: a.URL, Audience: "https://mcp.example.com/mcp", Scopes: []string{"tools"},
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +117,11 @@ func TestClaims(t *testing.T) {
 		want   error
 		owner  string
 	}{
-		"a token":             {nil, nil, "client"},
-		"of a user":           {map[string]any{"client_id": nil}, nil, "user"},
-		"of nobody":           {map[string]any{"client_id": nil, "sub": nil}, ErrInvalid, ""},
-		"several audiences":   {map[string]any{"aud": []string{"x", "https://mcp.example.com/mcp"}}, nil, "client"},
+		"a token":   {nil, nil, "client"},
+		"of a user": {map[string]any{"client_id": nil}, nil, "user"},
+		"of nobody": {map[string]any{"client_id": nil, "sub": nil}, ErrInvalid, ""},
+		"several audiences": {map[string]any{"aud": []string{"x", "https://mcp.example.com/mcp"}},
+			nil, "client"},
 		"just over":           {map[string]any{"exp": now - 10}, nil, "client"},
 		"scp":                 {map[string]any{"scope": nil, "scp": []string{"tools"}}, nil, "client"},
 		"other audience":      {map[string]any{"aud": "https://other.example.com/mcp"}, ErrInvalid, ""},
@@ -136,7 +141,8 @@ func TestClaims(t *testing.T) {
 		"no scopes":           {map[string]any{"scope": nil}, ErrScope, ""},
 	} {
 		token := a.token(t, key, c.change)
-		if bearer, err := i.Check(t.Context(), token); bearer.Owner != c.owner || !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), token) {
+		if bearer, err := i.Check(t.Context(), token); bearer.Owner != c.owner || !errors.Is(err, c.want) ||
+			err != nil && strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, %v", name, bearer, err)
 		}
 	}
@@ -148,9 +154,11 @@ func TestClaims(t *testing.T) {
 	for _, c := range []struct {
 		change map[string]any
 		owner  string
-	}{{map[string]any{"email": "a@example.com"}, "a@example.com"}, {nil, ""}, {map[string]any{"email": 7}, ""}, {map[string]any{"email": ""}, ""}} {
+	}{{map[string]any{"email": "a@example.com"}, "a@example.com"}, {nil, ""},
+		{map[string]any{"email": 7}, ""}, {map[string]any{"email": ""}, ""}} {
 		for range 2 {
-			if bearer, err := i.Check(t.Context(), a.token(t, key, c.change)); bearer.Owner != c.owner || (err == nil) != (c.owner != "") {
+			if bearer, err := i.Check(t.Context(), a.token(t, key, c.change)); bearer.Owner != c.owner ||
+				(err == nil) != (c.owner != "") {
 				t.Errorf("%v: %v, %v", c.change, bearer, err)
 			}
 		}
@@ -168,31 +176,38 @@ func TestForgery(t *testing.T) {
 	encode := func(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 	secret := jose.JSONWebKey{Key: []byte("secretsecretsecretsecretsecretse"), KeyID: "1", Algorithm: "HS256"}
 	other := newKey(t, "1")
-	withOwnKey, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: other.Key}, &jose.SignerOptions{EmbedJWK: true})
+	withOwnKey, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: other.Key},
+		&jose.SignerOptions{EmbedJWK: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	embedded, err := jwt.Signed(withOwnKey).Claims(map[string]any{"iss": a.URL, "aud": "https://mcp.example.com/mcp", "exp": time.Now().Unix() + 60}).Serialize()
+	embedded, err := jwt.Signed(withOwnKey).
+		Claims(map[string]any{"iss": a.URL, "aud": "https://mcp.example.com/mcp",
+			"exp": time.Now().Unix() + 60}).Serialize()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, token := range map[string]string{
-		"nothing":             "",
-		"opaque":              "0123456789abcdef",
-		"alg none":            encode(`{"alg":"none","kid":"1"}`) + "." + part[1] + ".",
-		"alg none, signed":    encode(`{"alg":"None","kid":"1"}`) + "." + part[1] + "." + part[2],
-		"a shared secret":     a.token(t, secret, nil),
-		"other key, same id":  a.token(t, other, nil),
-		"its own key":         embedded,
-		"other claims":        part[0] + "." + encode(`{"iss":"x"}`) + "." + part[2],
-		"no signature":        part[0] + "." + part[1] + ".",
-		"other type":          strings.Replace(good, part[0], encode(`{"alg":"ES256","kid":"1","typ":"dpop+jwt"}`), 1),
-		"what must be known":  strings.Replace(good, part[0], encode(`{"alg":"ES256","kid":"1","crit":["x"],"x":1}`), 1),
-		"JSON, not compact":   `{"payload":"` + part[1] + `","signatures":[]}`,
-		"two signatures":      good + "." + part[2],
-		"a key that is a URL": strings.Replace(good, part[0], encode(`{"alg":"ES256","kid":"`+a.URL+`/x","jku":"`+a.URL+`/keys"}`), 1),
+		"nothing":            "",
+		"opaque":             "0123456789abcdef",
+		"alg none":           encode(`{"alg":"none","kid":"1"}`) + "." + part[1] + ".",
+		"alg none, signed":   encode(`{"alg":"None","kid":"1"}`) + "." + part[1] + "." + part[2],
+		"a shared secret":    a.token(t, secret, nil),
+		"other key, same id": a.token(t, other, nil),
+		"its own key":        embedded,
+		"other claims":       part[0] + "." + encode(`{"iss":"x"}`) + "." + part[2],
+		"no signature":       part[0] + "." + part[1] + ".",
+		"other type": strings.Replace(good, part[0],
+			encode(`{"alg":"ES256","kid":"1","typ":"dpop+jwt"}`), 1),
+		"what must be known": strings.Replace(good, part[0],
+			encode(`{"alg":"ES256","kid":"1","crit":["x"],"x":1}`), 1),
+		"JSON, not compact": `{"payload":"` + part[1] + `","signatures":[]}`,
+		"two signatures":    good + "." + part[2],
+		"a key that is a URL": strings.Replace(good, part[0],
+			encode(`{"alg":"ES256","kid":"`+a.URL+`/x","jku":"`+a.URL+`/keys"}`), 1),
 	} {
-		if bearer, err := i.Check(t.Context(), token); !errors.Is(err, ErrInvalid) || token != "" && strings.Contains(err.Error(), token) {
+		if bearer, err := i.Check(t.Context(), token); !errors.Is(err, ErrInvalid) ||
+			token != "" && strings.Contains(err.Error(), token) {
 			t.Errorf("%s: %v, %v", name, bearer, err)
 		}
 	}
@@ -265,16 +280,20 @@ func TestMetadata(t *testing.T) {
 		says map[string]string
 		ok   bool
 	}{
-		"of RFC 8414":        {map[string]string{oauth: `{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`, oidc: "{}"}, true},
-		"of somebody else":   {map[string]string{oidc: `{"issuer":"https://other.example.com","jwks_uri":"ISSUER/keys"}`}, false},
-		"a file":             {map[string]string{oidc: `{"issuer":"ISSUER","jwks_uri":"file:///etc/passwd"}`}, false},
+		"of RFC 8414": {map[string]string{oauth: `{"issuer":"ISSUER","jwks_uri":"ISSUER/keys"}`,
+			oidc: "{}"}, true},
+		"of somebody else": {map[string]string{oidc: `{"issuer":"https://other.example.com","jwks_uri":"ISSUER/keys"}`}, false},
+		"a file": {map[string]string{oidc: `{"issuer":"ISSUER","jwks_uri":"file:///etc/passwd"}`},
+			false},
 		"not encrypted":      {map[string]string{oidc: `{"issuer":"ISSUER","jwks_uri":"http://keys.example.com/"}`}, false},
 		"no keys' address":   {map[string]string{oidc: `{"issuer":"ISSUER"}`}, false},
 		"metadata elsewhere": {map[string]string{oidc: "elsewhere"}, false},
-		"keys elsewhere":     {map[string]string{oidc: `{"issuer":"ISSUER","jwks_uri":"ISSUER/moved"}`, "/moved": "elsewhere"}, false},
-		"not JSON":           {map[string]string{oidc: "<html>"}, false},
-		"no keys":            {map[string]string{"/keys": `{"keys":[]}`}, false},
-		"endless keys":       {map[string]string{"/keys": `{"keys":["` + strings.Repeat("x", maxDocument) + `"]}`}, false},
+		"keys elsewhere": {map[string]string{oidc: `{"issuer":"ISSUER","jwks_uri":"ISSUER/moved"}`,
+			"/moved": "elsewhere"}, false},
+		"not JSON": {map[string]string{oidc: "<html>"}, false},
+		"no keys":  {map[string]string{"/keys": `{"keys":[]}`}, false},
+		"endless keys": {map[string]string{"/keys": `{"keys":["` + strings.Repeat("x", maxDocument) + `"]}`},
+			false},
 	} {
 		a := start(t, key)
 		for path, text := range c.says {
@@ -285,7 +304,9 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, issuer := range []string{"", "auth.example.com", "http://auth.example.com", "ftp://auth.example.com", "https://a:b@auth.example.com", "https://auth.example.com?x", "https://auth.example.com#x"} {
+	for _, issuer := range []string{"", "auth.example.com", "http://auth.example.com",
+		"ftp://auth.example.com", "https://a:b@auth.example.com", "https://auth.example.com?x",
+		"https://auth.example.com#x"} {
 		if _, err := New(Options{Issuer: issuer}); err == nil {
 			t.Errorf("%s counts as an issuer", issuer)
 		}

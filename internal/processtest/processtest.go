@@ -97,7 +97,8 @@ func (l *Lifeline) Gone() {
 // IsHeld fails the test if no process has the lifeline open any more.
 func (l *Lifeline) IsHeld() {
 	l.t.Helper()
-	_ = l.read.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // a deadline in the past would fail the read without a look at the pipe
+	// A deadline in the past would fail the read without a look at the pipe.
+	_ = l.read.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := l.read.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		l.t.Errorf("a process was killed that should live: %v", err)
 	}

@@ -12,9 +12,11 @@ var reports = []struct {
 	runs  *regexp.Regexp
 	files []string
 }{
-	{regexp.MustCompile(`\bplaywright +test\b`), []string{"test-results/**/*.png", "playwright-report/index.html"}},
+	{regexp.MustCompile(`\bplaywright +test\b`),
+		[]string{"test-results/**/*.png", "playwright-report/index.html"}},
 	{regexp.MustCompile(`\bcypress +run\b`), []string{"cypress/screenshots/**/*.png"}},
-	{regexp.MustCompile(`\b(vitest|jest)\b.*--coverage|\bvitest +(run +)?--coverage|\b(nyc|c8)\b`), []string{"coverage/index.html", "coverage/lcov-report/index.html", "coverage/lcov.info"}},
+	{regexp.MustCompile(`\b(vitest|jest)\b.*--coverage|\bvitest +(run +)?--coverage|\b(nyc|c8)\b`),
+		[]string{"coverage/index.html", "coverage/lcov-report/index.html", "coverage/lcov.info"}},
 	{regexp.MustCompile(`\bpytest\b.*--cov\b`), []string{"htmlcov/index.html", "coverage.xml"}},
 	{regexp.MustCompile(`\bcoverage +html\b`), []string{"htmlcov/index.html"}},
 }

@@ -25,7 +25,8 @@ func TestArtifacts(t *testing.T) {
 	for range 2 {
 		text, _ := Propose(fstest.MapFS{"package.json": {Data: []byte(`{"scripts": {"test": "vitest run --coverage", "e2e": "playwright test", "lint": "eslint ."}}`)}}, "", nil)
 		c := checkConfig(t, text)
-		if a := c.Tools["e2e"].Artifacts; a == nil || !slices.Equal(a.Files, []string{"playwright-report/index.html", "test-results/**/*.png"}) {
+		if a := c.Tools["e2e"].Artifacts; a == nil ||
+			!slices.Equal(a.Files, []string{"playwright-report/index.html", "test-results/**/*.png"}) {
 			t.Errorf("%+v of\n%s", a, text)
 		}
 		if c.Tools["test"].Artifacts == nil || c.Tools["lint"].Artifacts != nil {

@@ -16,7 +16,8 @@ func TestPipesAreNoManifests(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{
-		"GNUmakefile", "makefile", "Makefile", "package.json", "yarn.lock", "justfile", "Taskfile.yml", "go.mod", "Cargo.toml", "pyproject.toml", "tox.ini",
+		"GNUmakefile", "makefile", "Makefile", "package.json", "yarn.lock", "justfile", "Taskfile.yml",
+		"go.mod", "Cargo.toml", "pyproject.toml", "tox.ini",
 		"CMakeLists.txt", "CMakePresets.json", "meson.build", "compose.yaml", "Dockerfile", ".golangci.yml",
 	} {
 		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {

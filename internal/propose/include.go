@@ -22,7 +22,8 @@ func (d dir) withIncluded(text string, left *int) string {
 		}
 		names, _, _ := strings.Cut(m[1], "#")
 		var all []string
-		for name := range strings.FieldsSeq(strings.NewReplacer("$(wildcard ", " ", "$(CURDIR)/", "", "${CURDIR}/", "", ")", " ").Replace(names)) {
+		for name := range strings.FieldsSeq(strings.NewReplacer("$(wildcard ", " ", "$(CURDIR)/", "",
+			"${CURDIR}/", "", ")", " ").Replace(names)) {
 			found, err := fs.Glob(d.FS, path.Clean(name))
 			if err != nil {
 				continue

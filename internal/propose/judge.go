@@ -88,7 +88,8 @@ func pattern(text string) func() *regexp.Regexp {
 
 // split splits a name into words.
 func split(name string) []string {
-	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return strings.ContainsRune("-_:./ ", r) })
+	return strings.FieldsFunc(strings.ToLower(name),
+		func(r rune) bool { return strings.ContainsRune("-_:./ ", r) })
 }
 
 // known reports whether a name is common in projects.
@@ -101,7 +102,8 @@ func asks(words []string) bool {
 	first, last := words[0], words[len(words)-1]
 	installs := len(words) == 1 && first == "install" // into the system; install-deps is for the project
 	bumps := len(words) > 1 && first == "version"     // version:patch
-	return installs || bumps || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) || graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
+	return installs || bumps || slices.ContainsFunc(words, func(w string) bool { return grave()[w] }) ||
+		graveAtAnEnd()[first] || graveAtAnEnd()[last] && !harmless()[first]
 }
 
 // ships reports whether a name suggests a script that reaches beyond the directory, or destroys something.
@@ -197,14 +199,16 @@ const neverEnds = "they serve or watch until they are stopped"
 func judge(t Tool, name, body string) (judged Tool, ok bool) {
 	t.script, t.body = name, body
 	words := split(name)
-	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || strings.Contains(name, "{{") || idle()[strings.ToLower(name)] {
+	if len(words) == 0 || strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") ||
+		strings.Contains(name, "{{") || idle()[strings.ToLower(name)] {
 		return t, false
 	}
 	first, last := words[0], words[len(words)-1]
 	has := func(list map[string]bool) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return list[w] })
 	}
-	if has(endless()) || endlessAtEnd()[first] || endlessAtEnd()[last] && !harmless()[first] || endlessBody().MatchString(body) {
+	if has(endless()) || endlessAtEnd()[first] || endlessAtEnd()[last] && !harmless()[first] ||
+		endlessBody().MatchString(body) {
 		if t.Ready = readyOf(body); t.Ready == "" {
 			t.leftOut = neverEnds
 		}
@@ -241,7 +245,8 @@ var cargoEnv = []string{"CARGO_TERM_PROGRESS_WHEN=always", "CARGO_TERM_PROGRESS_
 // progressOf returns the progress pattern for the programs that a script runs, "" if there is none.
 func progressOf(body string) string {
 	for _, p := range []struct{ runs, pattern string }{
-		{`\bpytest\b`, pytestProgress}, {`\bninja\b`, ninjaProgress}, {`\bctest\b`, ctestProgress}, {`\bcmake +--build\b`, cmakeProgress},
+		{`\bpytest\b`, pytestProgress}, {`\bninja\b`, ninjaProgress}, {`\bctest\b`, ctestProgress},
+		{`\bcmake +--build\b`, cmakeProgress},
 		{`\bdocker +(buildx +)?build\b.*--progress[= ]plain`, dockerProgress},
 	} {
 		if pattern(p.runs)().MatchString(body) {

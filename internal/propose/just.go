@@ -44,7 +44,8 @@ func justfile(d dir) (file string, tools []Tool) {
 			body = append(body, strings.TrimLeft(recipe, " \t@-"))
 		}
 		before, _, _ := strings.Cut(line[len(strings.TrimRight(m[0], " ")):], "#")
-		all[m[1]] = "just " + strings.NewReplacer("&", " ", "(", " ", ")", " ").Replace(before) + "\n" + strings.Join(body, "\n")
+		all[m[1]] = "just " + strings.NewReplacer("&", " ", "(", " ", ")", " ").Replace(before) + "\n" +
+			strings.Join(body, "\n")
 		if slices.Contains(tags, "private") {
 			continue
 		}

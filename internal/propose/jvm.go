@@ -22,17 +22,25 @@ func maven(d dir) (file string, tools []Tool) {
 	}
 	const progress = `^\[INFO\] Building .*\[(\d+)/(\d+)\]`
 	tools = []Tool{
-		{Name: "test", Description: "Run the tests, all or some", Command: run("test", "-Dsurefire.failIfNoSpecifiedTests=false", "-Dtest={{tests}}"), Inputs: tests("names of classes, such as FooTest or FooTest#method"), Progress: progress, Timeout: "1h"},
-		{Name: "build", Description: "Compile and package the project without running its tests", Command: run("package", "-DskipTests"), Progress: progress, Timeout: "1h"},
-		{Name: "verify", Description: "Compile, test and check the project", Command: run("verify"), Progress: progress, Timeout: "1h"},
+		{Name: "test", Description: "Run the tests, all or some",
+			Command: run("test", "-Dsurefire.failIfNoSpecifiedTests=false", "-Dtest={{tests}}"),
+			Inputs:  tests("names of classes, such as FooTest or FooTest#method"), Progress: progress,
+			Timeout: "1h"},
+		{Name: "build", Description: "Compile and package the project without running its tests",
+			Command: run("package", "-DskipTests"), Progress: progress, Timeout: "1h"},
+		{Name: "verify", Description: "Compile, test and check the project", Command: run("verify"),
+			Progress: progress, Timeout: "1h"},
 	}
 	if strings.Contains(text, "spotless-maven-plugin") {
 		tools = append(tools,
-			Tool{Name: "format", Description: "Format the code with Spotless", Command: run("spotless:apply"), Timeout: "10m"},
-			Tool{Name: "format_check", Description: "List files that Spotless would format", Command: run("spotless:check"), Timeout: "10m"})
+			Tool{Name: "format", Description: "Format the code with Spotless", Command: run("spotless:apply"),
+				Timeout: "10m"},
+			Tool{Name: "format_check", Description: "List files that Spotless would format",
+				Command: run("spotless:check"), Timeout: "10m"})
 	}
 	if strings.Contains(text, "maven-checkstyle-plugin") {
-		tools = append(tools, Tool{Name: "lint", Description: "Check the style of the code with Checkstyle", Command: run("checkstyle:check"), Timeout: "10m"})
+		tools = append(tools, Tool{Name: "lint", Description: "Check the style of the code with Checkstyle",
+			Command: run("checkstyle:check"), Timeout: "10m"})
 	}
 	return file, tools
 }
@@ -49,18 +57,23 @@ func gradle(d dir) (file string, tools []Tool) {
 	}
 	run := func(words ...string) []string { return append([]string{program, "--console=plain"}, words...) }
 	tools = []Tool{
-		{Name: "test", Description: "Run the tests, all or some", Command: run("test", "--tests={{tests}}"), Inputs: tests("a class, a method or a pattern, such as *FooTest"), Timeout: "1h"},
-		{Name: "build", Description: "Compile and package the project without running its tests", Command: run("assemble"), Timeout: "1h"},
+		{Name: "test", Description: "Run the tests, all or some", Command: run("test", "--tests={{tests}}"),
+			Inputs: tests("a class, a method or a pattern, such as *FooTest"), Timeout: "1h"},
+		{Name: "build", Description: "Compile and package the project without running its tests",
+			Command: run("assemble"), Timeout: "1h"},
 		{Name: "check", Description: "Run the tests and all checks", Command: run("check"), Timeout: "1h"},
 		{Name: "tasks", Description: "List the tasks of the build", Command: run("tasks"), Timeout: "10m"},
 	}
 	if strings.Contains(text, "com.diffplug.spotless") {
 		tools = append(tools,
-			Tool{Name: "format", Description: "Format the code with Spotless", Command: run("spotlessApply"), Timeout: "10m"},
-			Tool{Name: "format_check", Description: "List files that Spotless would format", Command: run("spotlessCheck"), Timeout: "10m"})
+			Tool{Name: "format", Description: "Format the code with Spotless", Command: run("spotlessApply"),
+				Timeout: "10m"},
+			Tool{Name: "format_check", Description: "List files that Spotless would format",
+				Command: run("spotlessCheck"), Timeout: "10m"})
 	}
 	if strings.Contains(text, "detekt") {
-		tools = append(tools, Tool{Name: "lint", Description: "Look for mistakes in Kotlin code with detekt", Command: run("detekt"), Timeout: "10m"})
+		tools = append(tools, Tool{Name: "lint", Description: "Look for mistakes in Kotlin code with detekt",
+			Command: run("detekt"), Timeout: "10m"})
 	}
 	return file, tools
 }

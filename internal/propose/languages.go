@@ -16,14 +16,22 @@ func golang(d dir) (file string, tools []Tool) {
 	packages := Input{"packages", "{type: array, items: " + operand + `, default: ["./..."]}`, false}
 	tools = []Tool{
 		{
-			Name: "test", Description: "Run the Go tests of some packages", Command: []string{"go", "test", "-v", "-run={{run}}", "{{packages}}"},
-			Inputs: []Input{packages, {"run", "{type: string, description: only tests that match this regular expression}", false}}, Timeout: "30m",
+			Name: "test", Description: "Run the Go tests of some packages",
+			Command: []string{"go", "test", "-v", "-run={{run}}", "{{packages}}"},
+			Inputs: []Input{packages, {"run",
+				"{type: string, description: only tests that match this regular expression}", false}},
+			Timeout: "30m",
 		},
-		{Name: "build", Description: "Compile all packages", Command: []string{"go", "build", "./..."}, Timeout: "30m"},
-		{Name: "vet", Description: "Look for mistakes in Go code", Command: []string{"go", "vet", "{{packages}}"}, Inputs: []Input{packages}, Timeout: "10m", ReadOnly: true},
+		{Name: "build", Description: "Compile all packages", Command: []string{"go", "build", "./..."},
+			Timeout: "30m"},
+		{Name: "vet", Description: "Look for mistakes in Go code",
+			Command: []string{"go", "vet", "{{packages}}"}, Inputs: []Input{packages}, Timeout: "10m",
+			ReadOnly: true},
 	}
 	if d.has(".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json") {
-		tools = append(tools, Tool{Name: "lint", Description: "Run the project's linters", Command: []string{"golangci-lint", "run", "{{packages}}"}, Inputs: []Input{packages}, Timeout: "10m", ReadOnly: true})
+		tools = append(tools, Tool{Name: "lint", Description: "Run the project's linters",
+			Command: []string{"golangci-lint", "run", "{{packages}}"}, Inputs: []Input{packages},
+			Timeout: "10m", ReadOnly: true})
 	}
 	return file, tools
 }
@@ -32,7 +40,8 @@ func golang(d dir) (file string, tools []Tool) {
 func cargo(d dir) (file string, tools []Tool) {
 	file, text := d.read("Cargo.toml")
 	var manifest struct{ Package, Workspace map[string]any }
-	if file == "" || toml.Unmarshal([]byte(text), &manifest) != nil || manifest.Package == nil && manifest.Workspace == nil {
+	if file == "" || toml.Unmarshal([]byte(text), &manifest) != nil ||
+		manifest.Package == nil && manifest.Workspace == nil {
 		return "", nil
 	}
 	run := func(words ...string) []string {
@@ -43,10 +52,15 @@ func cargo(d dir) (file string, tools []Tool) {
 		return words
 	}
 	return file, []Tool{
-		{Name: "test", Description: "Run the tests, or those whose names contain a text", Command: append(run("test"), "{{filter}}"), Inputs: []Input{{"filter", operand, false}}, Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
-		{Name: "build", Description: "Compile the project", Command: run("build"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
-		{Name: "clippy", Description: "Look for mistakes in Rust code", Command: run("clippy", "--all-targets"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
-		{Name: "fmt_check", Description: "List files that are not formatted", Command: []string{"cargo", "fmt", "--all", "--check"}, Timeout: "10m", ReadOnly: true},
+		{Name: "test", Description: "Run the tests, or those whose names contain a text",
+			Command: append(run("test"), "{{filter}}"), Inputs: []Input{{"filter", operand, false}},
+			Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
+		{Name: "build", Description: "Compile the project", Command: run("build"), Env: cargoEnv,
+			Progress: cargoProgress, Timeout: "30m"},
+		{Name: "clippy", Description: "Look for mistakes in Rust code",
+			Command: run("clippy", "--all-targets"), Env: cargoEnv, Progress: cargoProgress, Timeout: "30m"},
+		{Name: "fmt_check", Description: "List files that are not formatted",
+			Command: []string{"cargo", "fmt", "--all", "--check"}, Timeout: "10m", ReadOnly: true},
 	}
 }
 
@@ -72,23 +86,34 @@ func python(d dir) (file string, tools []Tool) {
 	run := func(words ...string) []string { return append(append([]string{}, with...), words...) }
 	if pytestIni != "" || mentions("pytest") || d.has("conftest.py", "tests/conftest.py") {
 		tools = append(tools, Tool{
-			Name: "test", Description: "Run the tests with pytest, all or some", Command: run("pytest", "{{args}}"),
-			Inputs: []Input{{"args", `{type: array, items: {type: string}, default: [], description: "paths, -k EXPRESSION and other options of pytest"}`, false}}, Progress: pytestProgress, Timeout: "30m",
+			Name: "test", Description: "Run the tests with pytest, all or some",
+			Command: run("pytest", "{{args}}"),
+			Inputs:  []Input{{"args", `{type: array, items: {type: string}, default: [], description: "paths, -k EXPRESSION and other options of pytest"}`, false}}, Progress: pytestProgress, Timeout: "30m",
 		})
 	}
 	if d.has("ruff.toml", ".ruff.toml") || mentions("ruff") {
 		tools = append(tools,
-			Tool{Name: "lint", Description: "Look for mistakes in Python code with ruff", Command: run("ruff", "check"), Timeout: "10m", ReadOnly: true},
-			Tool{Name: "format", Description: "Format the Python code with ruff", Command: run("ruff", "format"), Timeout: "10m"})
+			Tool{Name: "lint", Description: "Look for mistakes in Python code with ruff",
+				Command: run("ruff", "check"), Timeout: "10m", ReadOnly: true},
+			Tool{Name: "format", Description: "Format the Python code with ruff",
+				Command: run("ruff", "format"), Timeout: "10m"})
 	}
 	if d.has("mypy.ini") || mentions("mypy") {
-		tools = append(tools, Tool{Name: "typecheck", Description: "Check types with mypy", Command: run("mypy", "{{paths}}"), Inputs: []Input{{"paths", "{type: array, items: " + operand + `, default: ["."]}`, false}}, Timeout: "10m", ReadOnly: true})
+		tools = append(tools, Tool{Name: "typecheck", Description: "Check types with mypy",
+			Command: run("mypy", "{{paths}}"),
+			Inputs:  []Input{{"paths", "{type: array, items: " + operand + `, default: ["."]}`, false}},
+			Timeout: "10m", ReadOnly: true})
 	}
 	if tox != "" || strings.Contains(text, "[tool.tox") {
-		tools = append(tools, Tool{Name: "tox", Description: "Run environments of tox, all or some", Command: run("tox", "run", "-e={{env}}"), Inputs: []Input{{"env", "{type: string, description: names separated by commas}", false}}, Progress: pytestProgress, Timeout: "1h"})
+		tools = append(tools, Tool{Name: "tox", Description: "Run environments of tox, all or some",
+			Command:  run("tox", "run", "-e={{env}}"),
+			Inputs:   []Input{{"env", "{type: string, description: names separated by commas}", false}},
+			Progress: pytestProgress, Timeout: "1h"})
 	}
 	if d.has("noxfile.py") {
-		tools = append(tools, Tool{Name: "nox", Description: "Run sessions of nox, all or some", Command: run("nox", "--session={{session}}"), Inputs: []Input{{"session", one, false}}, Progress: pytestProgress, Timeout: "1h"})
+		tools = append(tools, Tool{Name: "nox", Description: "Run sessions of nox, all or some",
+			Command: run("nox", "--session={{session}}"), Inputs: []Input{{"session", one, false}},
+			Progress: pytestProgress, Timeout: "1h"})
 	}
 	return file, tools
 }

@@ -50,7 +50,8 @@ func makefile(d dir) (file string, tools []Tool) {
 		_, before, _ := strings.Cut(line, ":")
 		before, _, _ = strings.Cut(before, "#")
 		for target := range strings.FieldsSeq(rule[1]) {
-			all[target] += "make " + strings.ReplaceAll(strings.TrimLeft(before, ":"), "|", " ") + "\n" + strings.Join(body, "\n") + "\n"
+			all[target] += "make " + strings.ReplaceAll(strings.TrimLeft(before, ":"), "|", " ") + "\n" +
+				strings.Join(body, "\n") + "\n"
 			if seen[target] || !phony[target] && trailingDoc().FindString(line) == "" && !known(target) {
 				continue
 			}

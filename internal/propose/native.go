@@ -18,13 +18,18 @@ func cmake(d dir) (file string, tools []Tool) {
 		progress = ninjaProgress
 	}
 	tools = []Tool{
-		{Name: "configure", Description: "Configure the project into the directory build", Command: []string{"cmake", "-S", ".", "-B", "build"}, Timeout: "30m"},
-		{Name: "build", Description: "Compile the project configured in the directory build, or one target", Command: []string{"cmake", "--build", "build", "--parallel", "--target={{target}}"}, Inputs: []Input{{"target", one, false}}, Progress: progress, Timeout: "1h"},
+		{Name: "configure", Description: "Configure the project into the directory build",
+			Command: []string{"cmake", "-S", ".", "-B", "build"}, Timeout: "30m"},
+		{Name: "build", Description: "Compile the project configured in the directory build, or one target",
+			Command: []string{"cmake", "--build", "build", "--parallel", "--target={{target}}"},
+			Inputs:  []Input{{"target", one, false}}, Progress: progress, Timeout: "1h"},
 	}
-	if strings.Contains(text, "enable_testing") || strings.Contains(text, "CTest") || strings.Contains(text, "add_test") {
+	if strings.Contains(text, "enable_testing") || strings.Contains(text, "CTest") ||
+		strings.Contains(text, "add_test") {
 		tools = append(tools, Tool{
 			Name: "test", Description: "Run the tests of the directory build, or those that match a regular expression", Command: []string{"ctest", "--test-dir", "build", "--output-on-failure", "-R", "{{match}}"},
-			Inputs: []Input{{"match", `{type: string, default: "."}`, false}}, Progress: ctestProgress, Timeout: "30m",
+			Inputs: []Input{{"match", `{type: string, default: "."}`, false}}, Progress: ctestProgress,
+			Timeout: "30m",
 		})
 	}
 	presets := cmakePresets(d)
@@ -51,9 +56,13 @@ func cmakePresets(d dir) (tools []Tool) {
 		key  string
 		tool Tool
 	}{
-		{"configurePresets", Tool{Name: "configure", Description: "Configure the project with one of its presets", Command: []string{"cmake"}, Timeout: "30m"}},
-		{"buildPresets", Tool{Name: "build", Description: "Compile the project with one of its presets", Command: []string{"cmake", "--build"}, Progress: progress, Timeout: "1h"}},
-		{"testPresets", Tool{Name: "test", Description: "Run the tests with one of the presets", Command: []string{"ctest"}, Progress: ctestProgress, Timeout: "30m"}},
+		{"configurePresets", Tool{Name: "configure",
+			Description: "Configure the project with one of its presets", Command: []string{"cmake"},
+			Timeout: "30m"}},
+		{"buildPresets", Tool{Name: "build", Description: "Compile the project with one of its presets",
+			Command: []string{"cmake", "--build"}, Progress: progress, Timeout: "1h"}},
+		{"testPresets", Tool{Name: "test", Description: "Run the tests with one of the presets",
+			Command: []string{"ctest"}, Progress: ctestProgress, Timeout: "30m"}},
 	} {
 		var names []string
 		if presets := get(root, step.key); presets != nil && presets.Kind == yaml.SequenceNode {
@@ -67,7 +76,8 @@ func cmakePresets(d dir) (tools []Tool) {
 			continue
 		}
 		step.tool.Command = append(step.tool.Command, "--preset={{preset}}")
-		step.tool.Inputs = []Input{{"preset", "{type: string, enum: [" + strings.Join(names, ", ") + "]}", true}}
+		step.tool.Inputs = []Input{{"preset",
+			"{type: string, enum: [" + strings.Join(names, ", ") + "]}", true}}
 		tools = append(tools, step.tool)
 	}
 	return tools
@@ -80,8 +90,12 @@ func meson(d dir) (file string, tools []Tool) {
 		return "", nil
 	}
 	return file, []Tool{
-		{Name: "configure", Description: "Configure the project into the directory build", Command: []string{"meson", "setup", "build"}, Timeout: "30m"},
-		{Name: "build", Description: "Compile the project configured in the directory build", Command: []string{"ninja", "-C", "build"}, Progress: ninjaProgress, Timeout: "1h"},
-		{Name: "test", Description: "Run the tests of the directory build, all or some", Command: []string{"meson", "test", "-C", "build", "--print-errorlogs", "{{names}}"}, Inputs: []Input{{"names", operands, false}}, Progress: `^ *(\d+)/(\d+) `, Timeout: "30m"},
+		{Name: "configure", Description: "Configure the project into the directory build",
+			Command: []string{"meson", "setup", "build"}, Timeout: "30m"},
+		{Name: "build", Description: "Compile the project configured in the directory build",
+			Command: []string{"ninja", "-C", "build"}, Progress: ninjaProgress, Timeout: "1h"},
+		{Name: "test", Description: "Run the tests of the directory build, all or some",
+			Command: []string{"meson", "test", "-C", "build", "--print-errorlogs", "{{names}}"},
+			Inputs:  []Input{{"names", operands, false}}, Progress: `^ *(\d+)/(\d+) `, Timeout: "30m"},
 	}
 }

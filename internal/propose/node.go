@@ -58,7 +58,8 @@ func node(d dir) (file string, tools []Tool) {
 // mapping returns the mapping at the root of a YAML or JSON text, nil if there is none.
 func mapping(text string) *yaml.Node {
 	var doc yaml.Node
-	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
+	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) == 0 ||
+		doc.Content[0].Kind != yaml.MappingNode {
 		return nil
 	}
 	return doc.Content[0]

@@ -23,9 +23,12 @@ type source struct {
 
 // sources are in order of precedence for names: the tool test is what the maintainers call test.
 var sources = []source{
-	{"make", makefile, false}, {"just", justfile, false}, {"task", taskfile, false}, {"mise", mise, false}, {"npm", node, false}, {"deno", deno, false},
-	{"composer", composer, false}, {"rake", rake, false}, {"mix", mix, true}, {"go", golang, true}, {"cargo", cargo, true}, {"python", python, true},
-	{"mvn", maven, true}, {"gradle", gradle, true}, {"cmake", cmake, true}, {"meson", meson, true}, {"compose", compose, true}, {"docker", docker, true},
+	{"make", makefile, false}, {"just", justfile, false}, {"task", taskfile, false}, {"mise", mise, false},
+	{"npm", node, false}, {"deno", deno, false},
+	{"composer", composer, false}, {"rake", rake, false}, {"mix", mix, true}, {"go", golang, true},
+	{"cargo", cargo, true}, {"python", python, true},
+	{"mvn", maven, true}, {"gradle", gradle, true}, {"cmake", cmake, true}, {"meson", meson, true},
+	{"compose", compose, true}, {"docker", docker, true},
 }
 
 // Reasons to leave a tool out, see also neverEnds.
@@ -50,7 +53,8 @@ func Propose(directory fs.FS, path string, caches Caches) (text string, files []
 			other, clashes := taken[tool.Name]
 			switch {
 			case tool.leftOut != "":
-			case clashes && s.usual && (tool.Name != "test" || len(tool.Inputs) == 0), // a choice of tests is worth a tool of its own
+			case clashes && s.usual && (tool.Name != "test" ||
+				len(tool.Inputs) == 0), // a choice of tests is worth a tool of its own
 				clashes && slices.Contains(calls(other.body), tool.script),
 				len(strings.Fields(tool.body)) > 1 && !strings.Contains(tool.body, "$@") && bodies[tool.body]:
 				tool.leftOut = doneAbove
@@ -88,7 +92,8 @@ func Propose(directory fs.FS, path string, caches Caches) (text string, files []
 		return "", nil
 	}
 	head := fmt.Sprintf("# Proposed by runnel init from %s. Read it: a model may run everything in this file.\n"+
-		"# Remove what it should not run, and improve descriptions that say little.\n", strings.Join(files, ", "))
+		"# Remove what it should not run, and improve descriptions that say little.\n",
+		strings.Join(files, ", "))
 	if confined {
 		head += "# A tool with a sandbox has no network: fetch dependencies before, or see runnel help sandbox.\n"
 	}

@@ -93,9 +93,13 @@ func checkConfig(t *testing.T, text string) *config.Config {
 // unless it is a server that says when it listens.
 func TestJudge(t *testing.T) {
 	for name, want := range map[string]string{
-		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks", "clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
-		"install": "asks", "install-deps": "runs", "db-migrate": "asks", "test": "runs", "build": "runs", "build-release": "runs", "test:install": "runs", "cleanup-check": "runs", "lint:fix": "runs",
-		"build:w": "no", "bump": "asks", "version:patch": "asks", "dev": "no", "start": "no", "test:watch": "no", "docs-serve": "no", "build:dev": "runs", "help": "no", "_x": "no", "prepare": "no", "{{x}}": "no", "server": "no",
+		"deploy": "asks", "deploy-staging": "asks", "docs:deploy": "asks", "db:reset": "asks",
+		"clean": "asks", "distclean": "asks", "release": "asks", "publish": "asks",
+		"install": "asks", "install-deps": "runs", "db-migrate": "asks", "test": "runs", "build": "runs",
+		"build-release": "runs", "test:install": "runs", "cleanup-check": "runs", "lint:fix": "runs",
+		"build:w": "no", "bump": "asks", "version:patch": "asks", "dev": "no", "start": "no",
+		"test:watch": "no", "docs-serve": "no", "build:dev": "runs", "help": "no", "_x": "no",
+		"prepare": "no", "{{x}}": "no", "server": "no",
 	} {
 		got := "no"
 		if tool, ok := judge(Tool{}, name, ""); ok && tool.leftOut == "" && tool.Confirm {
@@ -108,31 +112,49 @@ func TestJudge(t *testing.T) {
 		}
 	}
 	for body, want := range map[string]string{
-		"vite": "Local", "vite --port 3000": "Local", "npx vite --host && x": "Local", "vite build": "", "vite build --watch": "", "next dev": "Local", "nuxt dev": "Local", "cross-env A=1 webpack serve --open": "Loopback",
-		"python manage.py runserver": "Starting", "bin/rails s -p 3000": "istening", "flask run": "unning", "vitest": "", "vitest --watch": "", "hugo serve": "Web Server", "nodemon x.js": "",
+		"vite": "Local", "vite --port 3000": "Local", "npx vite --host && x": "Local", "vite build": "",
+		"vite build --watch": "", "next dev": "Local", "nuxt dev": "Local",
+		"cross-env A=1 webpack serve --open": "Loopback",
+		"python manage.py runserver":         "Starting", "bin/rails s -p 3000": "istening",
+		"flask run": "unning", "vitest": "", "vitest --watch": "", "hugo serve": "Web Server",
+		"nodemon x.js": "",
 	} {
 		if ready := readyOf(body); (want == "") != (ready == "") || !strings.Contains(ready, want) {
 			t.Errorf("%s: %q, want %q", body, ready, want)
 		}
 	}
-	for body, want := range map[string]bool{"vitepress dev docs": true, "tsc --watch": false, "vite build": true, "jest --watch=false": true,
-		"rollup -c -w -m inline": false, "tsc -b -w": false, "jest --watchAll": false, "jest --watchAll=false": true, "deno run -A --watch=static/,routes/ dev.ts": false,
-		"tsx watch src/x.ts": false, "npx serve -p 8080": false, "servez .": false, "concurrently \"rollup -c\" \"servez -p 8080\"": false, "php -S localhost:80": true, "mix phx.server": false,
-		"python -m http.server": false, "uvicorn app:app": true, "pip install uvicorn": true, "grep -w x": true, "sass a.scss b.css": true,
+	for body, want := range map[string]bool{"vitepress dev docs": true, "tsc --watch": false,
+		"vite build": true, "jest --watch=false": true,
+		"rollup -c -w -m inline": false, "tsc -b -w": false, "jest --watchAll": false,
+		"jest --watchAll=false": true, "deno run -A --watch=static/,routes/ dev.ts": false,
+		"tsx watch src/x.ts": false, "npx serve -p 8080": false, "servez .": false,
+		"concurrently \"rollup -c\" \"servez -p 8080\"": false, "php -S localhost:80": true,
+		"mix phx.server":        false,
+		"python -m http.server": false, "uvicorn app:app": true, "pip install uvicorn": true,
+		"grep -w x": true, "sass a.scss b.css": true,
 	} {
 		if tool, _ := judge(Tool{}, "docs", body); (tool.leftOut == "") != want {
 			t.Errorf("%s: %q, want %v", body, tool.leftOut, want)
 		}
 	}
 	for body, want := range map[string]bool{
-		"kubectl apply -f x": true, "npm publish": true, "git push --tags": true, "docker buildx build --push .": true, "aws s3 sync build s3://x": true, "scp a host:": true,
-		"docker compose down -v": true, "docker-compose -f x.yml down --volumes": true, "docker volume rm data": true, "git add . && git commit -m x": true, "git tag -a v1": true,
-		"./deploy": true, "bash scripts/deploy.sh prod": true, "npx wrangler pages deploy": true, "mvn clean deploy": true, "sudo make install": true, "ssh host reboot": true,
-		"rails db:drop db:create": true, "psql -c 'DROP TABLE a'": true, "curl -fsS -X DELETE https://x": true, "npm version patch": true, "poetry version minor": true, "bump-my-version bump patch": true, "bump2version minor": true,
-		"./mvnw -B release:prepare": true, "./gradlew publish": true, "mix hex.publish": true, "cargo release": true, "cargo build --release": false, "mvn verify": false,
-		"rm -rf ~/.cache": true, "rm -rf src": true, "rm -fr $DIR": true, "rm -r -f dist /srv/x": true, "rm -rf dist/../src": true, "rimraf data": true, "cd x; rm --recursive *": true,
-		"rm -rf dist && tsc": false, "rm -rf ./dist .cache packages/*/dist *.tsbuildinfo; tsc": false, "rimraf coverage && jest": false, "rm -f a.txt": false,
-		"git status": false, "git tag | tail -1": false, "git log": false, "npm run publisher": false, "docker build .": false, "docker compose up -d": false, "docker compose run --rm test": false,
+		"kubectl apply -f x": true, "npm publish": true, "git push --tags": true,
+		"docker buildx build --push .": true, "aws s3 sync build s3://x": true, "scp a host:": true,
+		"docker compose down -v": true, "docker-compose -f x.yml down --volumes": true,
+		"docker volume rm data": true, "git add . && git commit -m x": true, "git tag -a v1": true,
+		"./deploy": true, "bash scripts/deploy.sh prod": true, "npx wrangler pages deploy": true,
+		"mvn clean deploy": true, "sudo make install": true, "ssh host reboot": true,
+		"rails db:drop db:create": true, "psql -c 'DROP TABLE a'": true,
+		"curl -fsS -X DELETE https://x": true, "npm version patch": true, "poetry version minor": true,
+		"bump-my-version bump patch": true, "bump2version minor": true,
+		"./mvnw -B release:prepare": true, "./gradlew publish": true, "mix hex.publish": true,
+		"cargo release": true, "cargo build --release": false, "mvn verify": false,
+		"rm -rf ~/.cache": true, "rm -rf src": true, "rm -fr $DIR": true, "rm -r -f dist /srv/x": true,
+		"rm -rf dist/../src": true, "rimraf data": true, "cd x; rm --recursive *": true,
+		"rm -rf dist && tsc": false, "rm -rf ./dist .cache packages/*/dist *.tsbuildinfo; tsc": false,
+		"rimraf coverage && jest": false, "rm -f a.txt": false,
+		"git status": false, "git tag | tail -1": false, "git log": false, "npm run publisher": false,
+		"docker build .": false, "docker compose up -d": false, "docker compose run --rm test": false,
 		"mkdir -p deploy/x": false, "tsc -p deployment": false,
 	} {
 		if tool, _ := judge(Tool{}, "build", body); tool.Confirm != want {
@@ -160,7 +182,8 @@ func TestWhatOthersReach(t *testing.T) {
 			"all pack ci site", "build",
 		},
 	} {
-		text, _ := Propose(fstest.MapFS{name: &fstest.MapFile{Data: []byte(c.text), Mode: 0o644}}, "", testCaches)
+		text, _ := Propose(fstest.MapFS{name: &fstest.MapFile{Data: []byte(c.text), Mode: 0o644}}, "",
+			testCaches)
 		conf := checkConfig(t, text)
 		for _, tool := range strings.Fields(c.asks) {
 			if conf.Tools[tool].Confirm == "" {
@@ -198,7 +221,9 @@ func TestProgress(t *testing.T) {
 
 // Whatever stands in the files, the proposal is a config without a mistake or there is none.
 func FuzzPropose(f *testing.F) {
-	names := []string{"Makefile", "justfile", "Taskfile.yml", "package.json", "Cargo.toml", "pyproject.toml", "compose.yaml", "deno.json", "composer.json", "Rakefile", "mix.exs", "mise.toml", "pom.xml", "build.gradle.kts", "CMakePresets.json"}
+	names := []string{"Makefile", "justfile", "Taskfile.yml", "package.json", "Cargo.toml", "pyproject.toml",
+		"compose.yaml", "deno.json", "composer.json", "Rakefile", "mix.exs", "mise.toml", "pom.xml",
+		"build.gradle.kts", "CMakePresets.json"}
 	archives, _ := filepath.Glob("testdata/*.txtar")
 	for _, archive := range archives {
 		text, err := os.ReadFile(archive)

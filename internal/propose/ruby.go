@@ -58,7 +58,8 @@ func rake(d dir) (file string, tools []Tool) {
 		if says == "" {
 			continue
 		}
-		t, ok := judge(Tool{Name: toolName(name), Command: append(append([]string{}, run...), name)}, name, strings.Join(body, "\n"))
+		t, ok := judge(Tool{Name: toolName(name), Command: append(append([]string{}, run...), name)}, name,
+			strings.Join(body, "\n"))
 		if !ok {
 			continue
 		}
@@ -78,16 +79,23 @@ func mix(d dir) (file string, tools []Tool) {
 		return "", nil
 	}
 	tools = []Tool{
-		{Name: "test", Description: "Run the tests, all or some", Command: []string{"mix", "test", "{{paths}}"}, Inputs: []Input{{"paths", operands, false}}, Timeout: "30m"},
-		{Name: "compile", Description: "Compile the project", Command: []string{"mix", "compile"}, Timeout: "30m"},
-		{Name: "format_check", Description: "List files that are not formatted", Command: []string{"mix", "format", "--check-formatted"}, Timeout: "10m", ReadOnly: true},
-		{Name: "deps_get", Description: "Fetch the dependencies", Command: []string{"mix", "deps.get"}, Timeout: "30m"},
+		{Name: "test", Description: "Run the tests, all or some",
+			Command: []string{"mix", "test", "{{paths}}"}, Inputs: []Input{{"paths", operands, false}},
+			Timeout: "30m"},
+		{Name: "compile", Description: "Compile the project", Command: []string{"mix", "compile"},
+			Timeout: "30m"},
+		{Name: "format_check", Description: "List files that are not formatted",
+			Command: []string{"mix", "format", "--check-formatted"}, Timeout: "10m", ReadOnly: true},
+		{Name: "deps_get", Description: "Fetch the dependencies", Command: []string{"mix", "deps.get"},
+			Timeout: "30m"},
 	}
 	if strings.Contains(text, ":credo") {
-		tools = append(tools, Tool{Name: "lint", Description: "Look for mistakes in Elixir code with Credo", Command: []string{"mix", "credo"}, Timeout: "10m", ReadOnly: true})
+		tools = append(tools, Tool{Name: "lint", Description: "Look for mistakes in Elixir code with Credo",
+			Command: []string{"mix", "credo"}, Timeout: "10m", ReadOnly: true})
 	}
 	if strings.Contains(text, ":dialyxir") {
-		tools = append(tools, Tool{Name: "dialyzer", Description: "Check types with Dialyzer", Command: []string{"mix", "dialyzer"}, Timeout: "1h"})
+		tools = append(tools, Tool{Name: "dialyzer", Description: "Check types with Dialyzer",
+			Command: []string{"mix", "dialyzer"}, Timeout: "1h"})
 	}
 	_, aliases, _ := strings.Cut(text, "defp aliases do")
 	aliases, _, _ = strings.Cut(aliases, "\n  end")

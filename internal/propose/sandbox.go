@@ -45,7 +45,8 @@ func (t *Tool) confine(d dir, runner string, all bool, caches Caches) {
 	words := split(strings.TrimPrefix(t.Name, runner+"_"))
 	starts := strings.Join(t.Command, " ") + "\n" + t.body
 	browser := browserBody().MatchString(starts)
-	reaches := slices.ContainsFunc(words, func(w string) bool { return w == "e2e" || w == "integration" || w == "acceptance" })
+	reaches := slices.ContainsFunc(words,
+		func(w string) bool { return w == "e2e" || w == "integration" || w == "acceptance" })
 	if caches == nil || t.Confirm || len(words) == 0 || outsideBody().MatchString(starts) ||
 		(!confinedWords()[words[0]] || reaches) && !browser {
 		return

@@ -19,11 +19,13 @@ func composer(d dir) (file string, tools []Tool) {
 		if hook || strings.HasPrefix(name, "-") {
 			return
 		}
-		t, ok := judge(Tool{Name: toolName(name), Command: []string{"composer", "run-script", "--timeout=0", name}}, name, all[name])
+		t, ok := judge(Tool{Name: toolName(name),
+			Command: []string{"composer", "run-script", "--timeout=0", name}}, name, all[name])
 		if !ok || t.Name == "" {
 			return
 		}
-		t.Description = describe(value(get(root, "scripts-descriptions"), name), []string{"composer", name}, []string{strings.Join(phpLines(v), ", ")})
+		t.Description = describe(value(get(root, "scripts-descriptions"), name), []string{"composer", name},
+			[]string{strings.Join(phpLines(v), ", ")})
 		if split(name)[0] == "test" || strings.Contains(name, "phpunit") {
 			t.Command = append(t.Command, "--", "{{args}}")
 			t.Inputs = []Input{{"args", more, false}}
@@ -31,8 +33,11 @@ func composer(d dir) (file string, tools []Tool) {
 		tools = append(tools, t)
 	})
 	all.confirm(tools)
-	if strings.Contains(text, `"phpunit/phpunit"`) && !strings.Contains(strings.Join(bodiesOf(tools), "\n"), "phpunit") {
-		tools = append(tools, Tool{Name: "test", Description: "Run the tests with PHPUnit, all or some", Command: []string{"vendor/bin/phpunit", "{{args}}"}, Inputs: []Input{{"args", more, false}}, Timeout: "30m"})
+	if strings.Contains(text, `"phpunit/phpunit"`) &&
+		!strings.Contains(strings.Join(bodiesOf(tools), "\n"), "phpunit") {
+		tools = append(tools, Tool{Name: "test", Description: "Run the tests with PHPUnit, all or some",
+			Command: []string{"vendor/bin/phpunit", "{{args}}"}, Inputs: []Input{{"args", more, false}},
+			Timeout: "30m"})
 	}
 	return file, tools
 }
@@ -59,7 +64,8 @@ func phpLines(v *yaml.Node) (lines []string) {
 func phpBody(v *yaml.Node) string {
 	lines := phpLines(v)
 	for n, line := range lines {
-		if name, ok := strings.CutPrefix(line, "@"); ok && !strings.HasPrefix(name, "php ") && !strings.HasPrefix(name, "composer ") {
+		if name, ok := strings.CutPrefix(line, "@"); ok && !strings.HasPrefix(name, "php ") &&
+			!strings.HasPrefix(name, "composer ") {
 			lines[n] = "run-s " + name
 		}
 	}
@@ -103,9 +109,13 @@ func deno(d dir) (file string, tools []Tool) {
 	})
 	all.confirm(tools)
 	for _, t := range []Tool{
-		{Name: "test", Description: "Run the tests, all or some", Command: []string{"deno", "test", "{{paths}}"}, Inputs: []Input{{"paths", operands, false}}, Timeout: "30m"},
-		{Name: "lint", Description: "Look for mistakes in the code", Command: []string{"deno", "lint"}, Timeout: "10m", ReadOnly: true},
-		{Name: "fmt_check", Description: "List files that are not formatted", Command: []string{"deno", "fmt", "--check"}, Timeout: "10m", ReadOnly: true},
+		{Name: "test", Description: "Run the tests, all or some",
+			Command: []string{"deno", "test", "{{paths}}"}, Inputs: []Input{{"paths", operands, false}},
+			Timeout: "30m"},
+		{Name: "lint", Description: "Look for mistakes in the code", Command: []string{"deno", "lint"},
+			Timeout: "10m", ReadOnly: true},
+		{Name: "fmt_check", Description: "List files that are not formatted",
+			Command: []string{"deno", "fmt", "--check"}, Timeout: "10m", ReadOnly: true},
 	} {
 		if !slices.ContainsFunc(tools, func(other Tool) bool { return other.Name == t.Name }) {
 			tools = append(tools, t)
@@ -146,15 +156,18 @@ func mise(d dir) (file string, tools []Tool) {
 			if m["hide"] == true {
 				continue
 			}
-			t = task{list(m["run"]), list(m["description"]), strings.ReplaceAll(list(m["depends"]), "\n", " ")}
+			t = task{list(m["run"]), list(m["description"]),
+				strings.ReplaceAll(list(m["depends"]), "\n", " ")}
 		}
 		all[name] = "task " + t.depends + "\n" + strings.ReplaceAll(t.run, "mise run ", "task ")
 		known[name] = t
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a, b) }) // a TOML table has no order
+	// a TOML table has no order.
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(a, b) })
 	for _, name := range names {
-		t, ok := judge(Tool{Name: toolName(name), Command: []string{"mise", "run", name}}, name, known[name].run)
+		t, ok := judge(Tool{Name: toolName(name), Command: []string{"mise", "run", name}}, name,
+			known[name].run)
 		if !ok || t.Name == "" || strings.HasPrefix(name, "-") {
 			continue
 		}

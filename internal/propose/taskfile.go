@@ -10,13 +10,15 @@ var variable = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // taskfile proposes the tasks of a Taskfile that are not internal, with the variables that they require.
 func taskfile(d dir) (file string, tools []Tool) {
-	file, text := d.read("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml", "Taskfile.dist.yml", "Taskfile.dist.yaml")
+	file, text := d.read("Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml",
+		"Taskfile.dist.yml", "Taskfile.dist.yaml")
 	all := scripts{}
 	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
 		all[name] = strings.Join(append(bodies(task), others(task)...), "\n")
 	})
 	each(get(mapping(text), "tasks"), func(name string, task *yaml.Node) {
-		if value(task, "internal") == "true" || strings.ContainsAny(name, "* ") || strings.HasPrefix(name, "-") {
+		if value(task, "internal") == "true" || strings.ContainsAny(name, "* ") ||
+			strings.HasPrefix(name, "-") {
 			return
 		}
 		body := bodies(task)

@@ -155,7 +155,10 @@ func describe(said string, command, body []string) string {
 	text := strings.Join(strings.Fields(strings.Trim(said, "#*- \t")), " ")
 	if text == "" {
 		text = "Run " + strings.Join(command, " ")
-		if n := slices.IndexFunc(body, func(line string) bool { return !chatter().MatchString(line) }); n >= 0 {
+		if n := slices.IndexFunc(body, func(line string) bool {
+			return !chatter().
+				MatchString(line)
+		}); n >= 0 {
 			text += " (" + strings.Join(strings.Fields(body[n]), " ") + ")"
 		}
 	}

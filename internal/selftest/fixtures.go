@@ -15,7 +15,8 @@ import (
 
 // The specification's conformance suite expects the tools in this file on a server with tasks.
 
-func fixture(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
+func fixture(name, description string, support mcp.TaskSupport, properties, required string,
+	do do) *tools.Function {
 	return written(name, "Conformance fixture: "+description, support, properties, required, do)
 }
 
@@ -110,6 +111,7 @@ func askFor(ctx context.Context, call *tools.Call, what string) (string, error) 
 func question(ctx context.Context, call *tools.Call, message, name, kind string) (tools.Answer, error) {
 	return call.Ask(ctx, tools.Question{
 		Message: message,
-		Schema:  json.RawMessage(`{"type":"object","properties":{"` + name + `":{"type":"` + kind + `"}},"required":["` + name + `"]}`),
+		Schema: json.RawMessage(`{"type":"object","properties":{"` + name + `":{"type":"` + kind +
+			`"}},"required":["` + name + `"]}`),
 	})
 }

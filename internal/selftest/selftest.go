@@ -18,36 +18,51 @@ import (
 // the conformance suite.
 func Tools() []tools.Tool {
 	return []tools.Tool{
-		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`, typed(echo)),
-		written("stream", "Writes count chunks of one line each.", mcp.TaskOptional, `"count":{"type":"integer","description":"how many chunks"},`+
-			`"bytes":{"type":"integer","description":"bytes of a chunk, its newline included; at least 14; default 50"},`+
-			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first; chunks then carry their time"}`, `"count"`, typed(stream)).Streams(),
-		written("sleep", "Does nothing for some time.", mcp.TaskOptional, `"ms":{"type":"integer","description":"milliseconds"}`, `"ms"`, typed(sleep)),
-		written("fail", "Fails, after some chunks of output.", mcp.TaskOptional, `"afterChunks":{"type":"integer","description":"chunks to write before"},`+
-			`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first"},`+
-			`"message":{"type":"string","description":"what the error says"},`+
-			`"protocol":{"type":"boolean","description":"fail with a JSON-RPC error, not a tool error"}`, `"message"`, typed(fail)).Streams(),
-		written("panic", "Panics.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
-			panic("the self-test tool panic was called")
-		}),
+		written("echo", "Returns its text.", mcp.TaskOptional, `"text":{"type":"string"}`, `"text"`,
+			typed(echo)),
+		written("stream", "Writes count chunks of one line each.", mcp.TaskOptional,
+			`"count":{"type":"integer","description":"how many chunks"},`+
+				`"bytes":{"type":"integer","description":"bytes of a chunk, its newline included; at least 14; default 50"},`+
+				`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first; chunks then carry their time"}`, `"count"`, typed(stream)).Streams(),
+		written("sleep", "Does nothing for some time.", mcp.TaskOptional,
+			`"ms":{"type":"integer","description":"milliseconds"}`, `"ms"`, typed(sleep)),
+		written("fail", "Fails, after some chunks of output.", mcp.TaskOptional,
+			`"afterChunks":{"type":"integer","description":"chunks to write before"},`+
+				`"intervalMs":{"type":"integer","description":"milliseconds before each chunk but the first"},`+
+				`"message":{"type":"string","description":"what the error says"},`+
+				`"protocol":{"type":"boolean","description":"fail with a JSON-RPC error, not a tool error"}`,
+			`"message"`, typed(fail)).Streams(),
+		written("panic", "Panics.", mcp.TaskOptional, "",
+			"", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
+				panic("the self-test tool panic was called")
+			}),
 		written("ask", "Asks the user a question.", mcp.TaskOptional,
 			`"message":{"type":"string"},"delayMs":{"type":"integer","description":"how long it works before it asks"}`, `"message"`, ask),
 		written("blob", "Returns an image of some bytes.", mcp.TaskOptional,
 			`"bytes":{"type":"integer","description":"bytes of the image before it is encoded, 716800 at most"}`, `"bytes"`, typed(blob)).Streams(),
-		fixture("test_simple_text", "a text.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
-			return mcp.Result("This is a simple text response for testing."), nil
-		}),
-		fixture("test_error_handling", "a tool error.", mcp.TaskOptional, "", "", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
-			return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
-		}),
-		fixture("test_tool_with_progress", "progress 0, 50, 100 of 100.", mcp.TaskOptional, "", "", testProgress),
-		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`, typed(greet)),
-		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional, `"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, typed(slowCompute)),
-		fixture("failing_job", "Fails with a tool error after a second.", mcp.TaskRequired, "", "", failingJob),
-		fixture("protocol_error_job", "Fails with a JSON-RPC error.", mcp.TaskRequired, "", "", protocolErrorJob),
-		fixture("confirm_delete", "Asks before it deletes (nothing).", mcp.TaskRequired, `"filename":{"type":"string"}`, `"filename"`, confirmDelete),
+		fixture("test_simple_text", "a text.", mcp.TaskOptional, "",
+			"", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
+				return mcp.Result("This is a simple text response for testing."), nil
+			}),
+		fixture("test_error_handling", "a tool error.", mcp.TaskOptional, "",
+			"", func(context.Context, *tools.Call, *tools.Output) (*mcp.CallToolResult, error) {
+				return mcp.ErrorResult("This tool intentionally returns an error for testing"), nil
+			}),
+		fixture("test_tool_with_progress", "progress 0, 50, 100 of 100.", mcp.TaskOptional, "", "",
+			testProgress),
+		fixture("greet", "Greets by name.", mcp.TaskForbidden, `"name":{"type":"string"}`, `"name"`,
+			typed(greet)),
+		fixture("slow_compute", "Computes for some seconds.", mcp.TaskOptional,
+			`"seconds":{"type":"number"},"label":{"type":"string"}`, `"seconds"`, typed(slowCompute)),
+		fixture("failing_job", "Fails with a tool error after a second.", mcp.TaskRequired, "", "",
+			failingJob),
+		fixture("protocol_error_job", "Fails with a JSON-RPC error.", mcp.TaskRequired, "", "",
+			protocolErrorJob),
+		fixture("confirm_delete", "Asks before it deletes (nothing).", mcp.TaskRequired,
+			`"filename":{"type":"string"}`, `"filename"`, confirmDelete),
 		fixture("multi_input", "Asks two questions at once.", mcp.TaskRequired, "", "", multiInput),
-		fixture("test_tool_with_task", "Asks for a name, then works as a task.", mcp.TaskOptional, "", "", testToolWithTask),
+		fixture("test_tool_with_task", "Asks for a name, then works as a task.", mcp.TaskOptional, "", "",
+			testToolWithTask),
 	}
 }
 
@@ -80,7 +95,9 @@ func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallTo
 		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
-	const look = 1024 // chunks between two looks at ctx: a stream that never waits would otherwise go on when nobody reads any more
+	// Chunks between two looks at ctx: a stream that never waits would otherwise go on when nobody reads any
+	// more.
+	const look = 1024
 	for i := range in.Count {
 		switch {
 		case i > 0 && in.IntervalMs > 0:

@@ -17,7 +17,9 @@ import (
 // The schemas that are written down, to save a start, name the arguments that the functions read.
 func TestWrittenSchemasAreThoseOfTheFunctions(t *testing.T) {
 	inferred := map[string]*tools.Function{
-		"echo": tools.Func("", "", echo), "stream": tools.Func("", "", stream), "sleep": tools.Func("", "", sleep), "fail": tools.Func("", "", fail), "blob": tools.Func("", "", blob),
+		"echo": tools.Func("", "", echo), "stream": tools.Func("", "", stream),
+		"sleep": tools.Func("", "", sleep), "fail": tools.Func("", "", fail),
+		"blob": tools.Func("", "", blob),
 	}
 	type schema struct {
 		Type                 string
@@ -64,7 +66,8 @@ func TestStreamPartialIsDeclaredByWhatStreams(t *testing.T) {
 // A stream that nobody holds up ends with its context: when the client has gone while it wrote all the time,
 // nothing but that ends it.
 func TestStreamEndsWithItsContext(t *testing.T) {
-	for name, in := range map[string]streamInput{"flat out": {Count: math.MaxInt}, "now and then": {Count: math.MaxInt, IntervalMs: 1}, "seldom": {Count: 2, IntervalMs: math.MaxInt}} {
+	for name, in := range map[string]streamInput{"flat out": {Count: math.MaxInt},
+		"now and then": {Count: math.MaxInt, IntervalMs: 1}, "seldom": {Count: 2, IntervalMs: math.MaxInt}} {
 		t.Run(name, func(t *testing.T) {
 			why := errors.New("stopped")
 			ctx, cancel := context.WithCancelCause(t.Context())

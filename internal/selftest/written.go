@@ -11,7 +11,8 @@ import (
 
 // written makes a tool with a written input schema. Func would infer it from a struct, which took a tenth of
 // a start for the tools of this package.
-func written(name, description string, support mcp.TaskSupport, properties, required string, do do) *tools.Function {
+func written(name, description string, support mcp.TaskSupport, properties, required string,
+	do do) *tools.Function {
 	return &tools.Function{
 		Tool: mcp.Tool{
 			Name:        name,

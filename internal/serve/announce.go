@@ -26,7 +26,8 @@ const (
 func (w *worker) announce(ctx context.Context, before map[string]bool) {
 	others, stop := w.set.Tools.Changes().Watch() // the tools of upstreams
 	defer stop()
-	told := context.WithoutCancel(ctx) // an announcement that is cut off might arrive after the last one, which withdraws the worker
+	// An announcement that is cut off might arrive after the last one, which withdraws the worker.
+	told := context.WithoutCancel(ctx)
 	for failed := false; ctx.Err() == nil; {
 		tools := w.offerers()
 		w.mu.Lock()
@@ -46,7 +47,8 @@ func (w *worker) announce(ctx context.Context, before map[string]bool) {
 		case <-ctx.Done():
 		}
 	}
-	_ = w.tell(told, func(string) *tasks.Worker { return nil }) // without this, the announcement expires later
+	// Without this, the announcement expires later.
+	_ = w.tell(told, func(string) *tasks.Worker { return nil })
 }
 
 // obey does what people ask of workers. before has the ids of the drains that were there at the first look,

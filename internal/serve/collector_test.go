@@ -10,7 +10,8 @@ import (
 
 // A heap may grow by half as long as much memory is in use, and by more when little is.
 func TestCollectorFollowsTheHeap(t *testing.T) {
-	for live, want := range map[uint64]int{0: smallPercent, roomyHeap / 4: smallPercent, roomyHeap / 2: 100, roomyHeap: largePercent, 1 << 40: largePercent} {
+	for live, want := range map[uint64]int{0: smallPercent, roomyHeap / 4: smallPercent, roomyHeap / 2: 100,
+		roomyHeap: largePercent, 1 << 40: largePercent} {
 		if got := percentFor(live); got != want {
 			t.Errorf("a heap of %d bytes may grow by %d %%, want %d", live, got, want)
 		}

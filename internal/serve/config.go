@@ -45,7 +45,8 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	}
 	theirs, err := config.Parse(left.Path, left.Text)
 	unknown := left.Text == nil || err != nil // it may name any state and owner
-	if !conf.Overridden("state.dir") && (unknown || theirs.State.Dir != conf.State.Dir) || !conf.Overridden("server.owner") && (unknown || theirs.Server.Owner != conf.Server.Owner) {
+	if !conf.Overridden("state.dir") && (unknown || theirs.State.Dir != conf.State.Dir) ||
+		!conf.Overridden("server.owner") && (unknown || theirs.Server.Owner != conf.Server.Owner) {
 		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
 	}
 	return conf, nil
@@ -53,7 +54,8 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 
 // ReadConfigs is LoadConfig without a report on stderr. left says why the project's file is not used, nil if
 // it is not.
-func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *trust.Refusal, err error) {
+func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file string, left *trust.Refusal,
+	err error) {
 	if s.secrets == nil {
 		s.secrets = &secrets.Current{}
 	}
@@ -65,7 +67,9 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 			file, s.project = project, project
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {
-			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err), Hint: "name one with --config (/dev/null is an empty one), or set " + config.HomeVariable + " or " + config.ConfigVariable + " to a directory that can be read"}
+			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err),
+				Hint: "name one with --config (/dev/null is an empty one), or set " + config.HomeVariable +
+					" or " + config.ConfigVariable + " to a directory that can be read"}
 
 		}
 	}
@@ -101,7 +105,8 @@ func (o *options) apply(conf *config.Config) error {
 	set := func(flags bool) error {
 		for _, f := range o.settings {
 			from := o.From[f.flag]
-			if len(f.texts) == 0 || from == "" || strings.HasPrefix(from, "--") != flags { // there are no texts if the command has another flag of this name
+			// There are no texts if the command has another flag of this name.
+			if len(f.texts) == 0 || from == "" || strings.HasPrefix(from, "--") != flags {
 				continue
 			}
 			if err := conf.Set(f.key, from, f.texts...); err != nil {
@@ -142,7 +147,8 @@ func (s *Setup) readConfig(ctx context.Context, file string) (*config.Config, er
 		text, err := config.Read(f)
 		switch {
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("reading the config %s: its writer has not closed it: %w", file, context.Cause(ctx))
+			return nil, fmt.Errorf("reading the config %s: its writer has not closed it: %w", file,
+				context.Cause(ctx))
 		case reading.Err() != nil: // the pipe was replaced
 			return s.readConfig(ctx, file)
 		case err != nil:

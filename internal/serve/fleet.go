@@ -44,7 +44,8 @@ func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *run
 	if !ok || len(conf.Fleet.Classes) == 0 {
 		return
 	}
-	f := &fleet{queue: queue, owner: conf.Server.Owner, classes: conf.Fleet.Classes, set: set, runner: runner, log: log, known: make(chan struct{})}
+	f := &fleet{queue: queue, owner: conf.Server.Owner, classes: conf.Fleet.Classes, set: set, runner: runner,
+		log: log, known: make(chan struct{})}
 	set.Fleet = f.need
 }
 
@@ -72,7 +73,8 @@ func (f *fleet) follow(ctx context.Context) {
 			f.log.Warn().Err(err).Msg("looking for workers")
 		}
 		failed = err != nil
-		if now := f.offerers(workers); err == nil && !reflect.DeepEqual(now, before) { // on an error the last ones are kept: they may well be there
+		// On an error the last ones are kept: they may well be there.
+		if now := f.offerers(workers); err == nil && !reflect.DeepEqual(now, before) {
 			before = now
 			f.set.Lend(f.tools(now))
 		}
@@ -91,7 +93,8 @@ func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 	for _, w := range workers {
 		for _, t := range w.Tools {
 			same := func(other tasks.Offerer) bool { return other.Name == t.Name }
-			if slices.Contains(f.classes, t.Class) && rawjson.IsObject(t.InputSchema) && !slices.ContainsFunc(list, same) {
+			if slices.Contains(f.classes, t.Class) && rawjson.IsObject(t.InputSchema) &&
+				!slices.ContainsFunc(list, same) {
 				list = append(list, t)
 			}
 		}
@@ -101,7 +104,8 @@ func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 
 func (f *fleet) tools(list []tasks.Offerer) (made []tools.Tool) {
 	for _, t := range list {
-		offer := tasks.Offer{Class: t.Class, Priority: t.Priority, Timeout: time.Duration(config.DefaultQueueTimeout)}
+		offer := tasks.Offer{Class: t.Class, Priority: t.Priority,
+			Timeout: time.Duration(config.DefaultQueueTimeout)}
 		made = append(made, tools.NewOffered(t.Tool, offer))
 	}
 	return made

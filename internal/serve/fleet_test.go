@@ -30,7 +30,9 @@ func TestWorkersNeedAState(t *testing.T) {
 			if err == nil {
 				_ = store.Close()
 			}
-			if _, usage := errors.AsType[*UsageError](err); where == "" && err != nil || where != "" && (!usage || !strings.HasPrefix(err.Error(), where) || !strings.Contains(err.Error(), "--state nats://")) {
+			if _, usage := errors.AsType[*UsageError](err); where == "" && err != nil ||
+				where != "" && (!usage || !strings.HasPrefix(err.Error(), where) ||
+					!strings.Contains(err.Error(), "--state nats://")) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
@@ -75,7 +77,8 @@ func TestConfigOnWorker(t *testing.T) {
 		}
 		all, of, _ := conf.OnWorker(strings.Fields(c.classes))
 		tools := strings.Join(slices.Sorted(maps.Keys(conf.Tools)), " ")
-		if got := strings.Join(all, " "); got != c.all || tools != c.tools || of["c"] != c.first || conf.RunsElsewhere() != "" {
+		if got := strings.Join(all, " "); got != c.all || tools != c.tools || of["c"] != c.first ||
+			conf.RunsElsewhere() != "" {
 			t.Errorf("%q: %q, %q, %v", c.classes, got, tools, of)
 		}
 	}

@@ -28,7 +28,8 @@ func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpser
 	for _, proxy := range h.TrustedProxies {
 		o.Proxies = append(o.Proxies, proxy.Prefix)
 	}
-	for key, path := range map[string]*string{"http.tokenFile": &h.TokenFile, "http.cert": &h.Cert, "http.key": &h.Key} {
+	for key, path := range map[string]*string{"http.tokenFile": &h.TokenFile, "http.cert": &h.Cert,
+		"http.key": &h.Key} {
 		if *path, err = conf.Path(key, s.Getenv); err != nil {
 			return o, &UsageError{Err: err}
 		}
@@ -47,7 +48,8 @@ func (s *Setup) frontOptions(conf *config.Config, log zerolog.Logger) (o httpser
 
 // serveHTTP begins to serve over HTTP; m may be nil. stop ends the requests and their tasks; end sends what
 // is still queued and closes.
-func (s *Setup) serveHTTP(ctx context.Context, m *metrics.Metrics, log zerolog.Logger) (stop, end func(), err error) {
+func (s *Setup) serveHTTP(ctx context.Context, m *metrics.Metrics,
+	log zerolog.Logger) (stop, end func(), err error) {
 	all, o := s.owners, s.front
 	o.Serves = all.serves
 	o.CheckHops = all.came
@@ -70,7 +72,8 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics.Metrics, log zerolog.L
 	if m != nil {
 		m.WatchHTTP(front.Open)
 	}
-	log.Info().Str("address", front.Addr().String()).Bool("tls", o.Certificate != nil).Bool("tokens", o.Tokens != nil || o.Authority != nil).Msg("serving HTTP")
+	log.Info().Str("address", front.Addr().String()).Bool("tls", o.Certificate != nil).
+		Bool("tokens", o.Tokens != nil || o.Authority != nil).Msg("serving HTTP")
 	go func() {
 		if err := front.Serve(); err != nil {
 			log.Error().Err(err).Msg("serving HTTP")
@@ -92,7 +95,8 @@ func tokens(file string, log zerolog.Logger) (*httpserver.Fresh[*httpserver.Toke
 	}
 	if info, err := os.Stat(file); err == nil {
 		if _, readable := system.ReadableByOthers(file, info); readable {
-			log.Warn().Str("file", file).Msg("other users can read the tokens: " + system.KeepPrivate + " keeps them yours")
+			log.Warn().Str("file", file).Msg("other users can read the tokens: " + system.KeepPrivate +
+				" keeps them yours")
 		}
 	}
 	text, err := system.ReadNamed(file, maxTokenFile) // it may be a pipe, which can be read once
@@ -105,7 +109,8 @@ func tokens(file string, log zerolog.Logger) (*httpserver.Fresh[*httpserver.Toke
 			return nil, err
 		}
 		tokens, err := httpserver.ReadTokens(bytes.NewReader(text))
-		if started && errors.Is(err, httpserver.ErrNoTokens) { // the last token was taken out, or the file: that is what their owner wants
+		// The last token was taken out, or the file: that is what their owner wants.
+		if started && errors.Is(err, httpserver.ErrNoTokens) {
 			log.Warn().Str("file", file).Msg("there is no token in the token file any more: no client with a token of it is admitted")
 			err = nil
 		}
@@ -123,12 +128,14 @@ func authority(h *config.HTTP, log zerolog.Logger) (*httpserver.Authority, error
 	if h.Issuer == "" {
 		return nil, nil
 	}
-	issuer, err := oauth.New(oauth.Options{Issuer: h.Issuer, Audience: h.Audience, Scopes: h.Scopes, Owner: h.OwnerClaim, Log: log})
+	issuer, err := oauth.New(oauth.Options{Issuer: h.Issuer, Audience: h.Audience, Scopes: h.Scopes,
+		Owner: h.OwnerClaim, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	a := &httpserver.Authority{Issuer: issuer, URL: h.Issuer, Scopes: h.Scopes}
-	if u, err := url.Parse(h.Audience); err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http") {
+	if u, err := url.Parse(h.Audience); err == nil && u.Host != "" &&
+		(u.Scheme == "https" || u.Scheme == "http") {
 		a.Resource = h.Audience
 	}
 	return a, nil
@@ -154,7 +161,8 @@ func LoopbackFlag(flags *pflag.FlagSet, to *config.Address, name, usage string) 
 	flags.Func(name, usage, func(text string) error {
 		err := to.UnmarshalText([]byte(text))
 		if err == nil && !to.Loopback() {
-			err = config.Wrong("an address of this machine alone, such as 127.0.0.1:8080", "%q can be reached by other machines", text)
+			err = config.Wrong("an address of this machine alone, such as 127.0.0.1:8080",
+				"%q can be reached by other machines", text)
 		}
 		return err
 	})

@@ -18,8 +18,10 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	if err != nil {
 		return nil, nil, err
 	}
-	if v := mcp.LookupVersion(o.Version); !conf.Overridden("tasks.syncWait") || v != nil && !v.Tasks && !v.Stateless {
-		conf.Tasks.SyncWait = 0 // no client here gives up on a long call, and one without tasks could not follow it
+	if v := mcp.LookupVersion(o.Version); !conf.Overridden("tasks.syncWait") ||
+		v != nil && !v.Tasks && !v.Stateless {
+		// No client here gives up on a long call, and one without tasks could not follow it.
+		conf.Tasks.SyncWait = 0
 	}
 	conf.History.Calls = 0 // who makes this call sees what came of it, and need not wait until it is stored
 	set, _, err := s.Registry(conf)
@@ -39,13 +41,15 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 
 // DialTools is Dial for a command that brings its own tools and state. No notices are sent about their calls.
 // end ends the server and the state, and returns when nothing of them is left.
-func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
+func (s *Setup) DialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set,
+	state tasks.State) (client *rpc.Client, end func(), err error) {
 	quiet := *s
 	quiet.Notices = nil
 	return quiet.dialTools(ctx, o, conf, set, state)
 }
 
-func (s *Setup) dialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set, state tasks.State) (client *rpc.Client, end func(), err error) {
+func (s *Setup) dialTools(ctx context.Context, o rpc.DialOptions, conf *config.Config, set *upstream.Set,
+	state tasks.State) (client *rpc.Client, end func(), err error) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()
 	o.In, o.Out = toServer, fromServer

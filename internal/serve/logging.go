@@ -53,5 +53,6 @@ func (s *Setup) Say(level zerolog.Level, text string) {
 		log.WithLevel(level).Msg(text)
 		return
 	}
-	_, _ = io.WriteString(s.Stderr, term.PrintableLines(strings.TrimRight(s.secrets.Set().String(text), "\n"))+"\n")
+	_, _ = io.WriteString(s.Stderr,
+		term.PrintableLines(strings.TrimRight(s.secrets.Set().String(text), "\n"))+"\n")
 }

@@ -107,7 +107,8 @@ func FuzzConfig(f *testing.F) {
 		for _, err := range mistakes(c, err) {
 			var line, column int
 			var problem string
-			if _, scan := fmt.Sscanf(err.Error(), "F:%d:%d: %s", &line, &column, &problem); scan != nil || line < 1 || column < 1 {
+			if _, scan := fmt.Sscanf(err.Error(), "F:%d:%d: %s", &line, &column, &problem); scan != nil ||
+				line < 1 || column < 1 {
 				t.Errorf("no place: %v", err)
 			}
 		}

@@ -69,7 +69,8 @@ func newSettings() []*setting {
 }
 
 // rare are flags that few people need: help leaves them out, and they are keys of the config like any other.
-var rare = []string{"pace", "immediate-wait", "max-in-flight", "max-line", "max-tasks", "fallback-tools", "drain"}
+var rare = []string{"pace", "immediate-wait", "max-in-flight", "max-line", "max-tasks",
+	"fallback-tools", "drain"}
 
 func (s *setting) String() string { return strings.Join(s.texts, ",") }
 
@@ -101,8 +102,11 @@ func (s *setting) Set(text string) error {
 // Register defines the flags of serve. Those that set a key have no words yet: see Describe.
 func (o *options) Register(flags *pflag.FlagSet) {
 	flags.SortFlags = false
-	flags.StringVar(&o.Config, "config", "", "read the config from `FILE` (else from ./runnel.yaml if you trust it, else from "+config.ConfigPlace+")")
-	flags.StringArrayVar(&o.Tools, "tool", nil, "add a tool; repeatable. `NAME=COMMAND` has quotes as in a shell, but no shell runs; {{name}} in it is an argument that a call must have")
+	flags.StringVar(&o.Config, "config", "",
+		"read the config from `FILE` (else from ./runnel.yaml if you trust it, else from "+
+			config.ConfigPlace+")")
+	flags.StringArrayVar(&o.Tools, "tool", nil,
+		"add a tool; repeatable. `NAME=COMMAND` has quotes as in a shell, but no shell runs; {{name}} in it is an argument that a call must have")
 	o.settings = newSettings()
 	for _, s := range o.settings {
 		f := flags.VarPF(s, s.flag, "", "")
@@ -110,27 +114,30 @@ func (o *options) Register(flags *pflag.FlagSet) {
 			f.NoOptDefVal = "true"
 		}
 	}
-	flags.Func("set", "set a key of the config, `KEY=VALUE` (runnel help config); repeatable", func(text string) error {
-		key, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return config.Wrong("KEY=VALUE, such as tasks.ttl=2h", "%q has no value", text)
-		}
-		o.sets = append(o.sets, text)
-		return config.Default().Override(key, value) // only to check it
-	})
+	flags.Func("set", "set a key of the config, `KEY=VALUE` (runnel help config); repeatable",
+		func(text string) error {
+			key, value, ok := strings.Cut(text, "=")
+			if !ok {
+				return config.Wrong("KEY=VALUE, such as tasks.ttl=2h", "%q has no value", text)
+			}
+			o.sets = append(o.sets, text)
+			return config.Default().Override(key, value) // only to check it
+		})
 	o.LogLevel = Choice{Words: config.LogLevels, Word: "info", Name: "LEVEL"}
 	o.logFormat = Choice{Words: config.LogFormats, Word: config.LogFormats[0], Name: "FORMAT"}
 	flags.Var(&o.LogLevel, "log-level", "")
 	flags.Var(&o.logFormat, "log-format", "")
 	flags.VisitAll(func(f *pflag.Flag) {
 		f.Hidden = slices.Contains(rare, f.Name)
-		f.Annotations = map[string][]string{variable: {"RUNNEL_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}}
+		f.Annotations = map[string][]string{variable: {"RUNNEL_" +
+			strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))}}
 	})
 }
 
 // Describe gives the flags that set a key their words and their defaults. Only help needs them.
 func Describe(flags *pflag.FlagSet) {
-	all := append(newSettings(), &setting{flag: "log-level", key: "log.level"}, &setting{flag: "log-format", key: "log.format"})
+	all := append(newSettings(), &setting{flag: "log-level", key: "log.level"},
+		&setting{flag: "log-format", key: "log.format"})
 	flags.VisitAll(func(f *pflag.Flag) {
 		n := slices.IndexFunc(all, func(s *setting) bool { return s.flag == f.Name })
 		if n < 0 || f.Usage != "" {

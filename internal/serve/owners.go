@@ -146,7 +146,8 @@ func (s served) overHTTP() httpserver.Served {
 		case err != nil:
 			return nil, err
 		}
-		return &httpserver.File{Name: f.Name, MIMEType: f.MIMEType, SHA256: f.SHA256, Content: set.Reader(ctx, f)}, nil
+		return &httpserver.File{Name: f.Name, MIMEType: f.MIMEType, SHA256: f.SHA256,
+			Content: set.Reader(ctx, f)}, nil
 	}}
 }
 
@@ -178,7 +179,8 @@ func (o *owners) close() {
 
 // replaceTools gives all owners the tools of a config, and logs the config's warnings. count is the number of
 // tools.
-func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config, log zerolog.Logger) (count int, err error) {
+func (s *Setup) replaceTools(own *upstream.Set, conf *config.Config,
+	log zerolog.Logger) (count int, err error) {
 	sets := []*upstream.Set{own}
 	if o := s.owners; o != nil {
 		o.mu.Lock()

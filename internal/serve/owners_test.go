@@ -29,7 +29,9 @@ func TestOwnersGo(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = store.Close() })
 	busy := map[string]bool{"0": true}
-	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, lastCame: map[string]time.Time{}, busy: func() map[string]bool { return busy }}
+	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store,
+		others: map[string]served{}, lastCame: map[string]time.Time{},
+		busy: func() map[string]bool { return busy }}
 	set, _, err := s.registry(conf, false)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +52,8 @@ func TestOwnersGo(t *testing.T) {
 	if _, err := o.serves("new"); err != nil {
 		t.Error(err)
 	}
-	for owner, stays := range map[string]bool{"0": true, "1": true, "2": true, "3": false, "4": true, "new": true} {
+	for owner, stays := range map[string]bool{"0": true, "1": true, "2": true, "3": false, "4": true,
+		"new": true} {
 		if _, ok := o.others[owner]; ok != stays {
 			t.Errorf("%s is there: %v", owner, ok)
 		}
@@ -86,7 +89,8 @@ func TestOwnerComesDuringAReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := tasks.NewMemory()
-	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store, others: map[string]served{}, lastCame: map[string]time.Time{}}
+	o := &owners{setup: s, began: conf, latest: conf, log: zerolog.Nop(), store: store,
+		others: map[string]served{}, lastCame: map[string]time.Time{}}
 	o.own = s.server(conf, set, store, nil, zerolog.Nop())
 	s.owners = o
 	t.Cleanup(func() { o.stop(); o.close() })

@@ -44,7 +44,8 @@ func (r *readiness) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
 	_, _, err := r.store.List(ctx, r.owner, "", 1)
-	if leased, ok := r.store.(tasks.Leased); ok && err == nil { // servers without a majority answer, and store nothing
+	// Servers without a majority answer, and store nothing.
+	if leased, ok := r.store.(tasks.Leased); ok && err == nil {
 		err = leased.Lapsed(r.owner)
 	}
 	if r.at, r.err = time.Now(), nil; err != nil {

@@ -61,7 +61,8 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		add(c, conf.Origin("tools."+c.Describe().Name))
 	}
 	for _, spec := range s.Options.Tools {
-		c, err := command.FromLine(spec, config.Base{Vars: s.Env, MaxResult: conf.MaxResult(), Sandbox: conf.Sandbox})
+		c, err := command.FromLine(spec,
+			config.Base{Vars: s.Env, MaxResult: conf.MaxResult(), Sandbox: conf.Sandbox})
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", s.Options.From["tool"], err))
 			continue
@@ -120,11 +121,13 @@ func detachTool(tool tools.Tool, conf *config.Config) error {
 	command, ok := tool.(*command.Command)
 	switch {
 	case !ok:
-		return fmt.Errorf("--detach: %s is not a command: only commands can run detached", tool.Describe().Name)
+		return fmt.Errorf("--detach: %s is not a command: only commands can run detached",
+			tool.Describe().Name)
 	case command.OnWorkers():
 		return nil // a worker's calls outlive this process anyway
 	case !conf.State.OnDisk():
-		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state", conf.State.Place())
+		return fmt.Errorf("--detach needs tasks on disk, and they live in %s: name a directory with --state",
+			conf.State.Place())
 	}
 	if err := command.Detach(); err != nil {
 		return fmt.Errorf("--detach: %w", err)

@@ -41,7 +41,8 @@ func (s *Setup) Serve(ctx context.Context) error {
 	log := s.Logger()
 	s.warnings(conf, log)
 	if conf.HTTP.Addr != "" {
-		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{}, lastCame: map[string]time.Time{}}
+		s.owners = &owners{setup: s, began: conf, latest: conf, log: log, others: map[string]served{},
+			lastCame: map[string]time.Time{}}
 		if s.front, err = s.frontOptions(conf, log); err != nil {
 			return err
 		}
@@ -49,7 +50,8 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if term.IsTerminal(s.Stdin) && !conf.HTTP.NoStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
-	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil && s.untrusted == nil {
+	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil &&
+		s.untrusted == nil {
 		log.Warn().Msg("no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 	}
 	store, err := s.openState(conf, log)
@@ -62,7 +64,8 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if s.view != nil && inMemory(store) {
 		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it starts itself; name a directory with --state")
 	}
-	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).Int("upstreams", s.Upstreams).Msg("serving")
+	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).
+		Int("upstreams", s.Upstreams).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
 	case file == "":
@@ -78,7 +81,8 @@ func (s *Setup) Serve(ctx context.Context) error {
 }
 
 // Connect wires the rooms and serves one client.
-func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State, log zerolog.Logger) error {
+func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.Set, store tasks.State,
+	log zerolog.Logger) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process.CollectOrphans(ctx)

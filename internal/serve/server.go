@@ -38,7 +38,8 @@ type served struct {
 }
 
 // server wires the rooms for one owner.
-func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer run.Observer, log zerolog.Logger) served {
+func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State, observer run.Observer,
+	log zerolog.Logger) served {
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
 		Instructions: s.instructions(conf),
@@ -64,12 +65,13 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 			MaxBytes: int(conf.Partials.MaxBytes),
 			Colors:   s.Colors,
 		},
-		SyncWait:            time.Duration(conf.Tasks.SyncWait),
-		ImmediateWait:       time.Duration(conf.Tasks.ImmediateWait),
-		Heartbeat:           time.Duration(conf.Tasks.Heartbeat),
-		FallbackTools:       string(conf.FallbackTools),
-		MaxResult:           int(conf.Tasks.MaxResult),
-		ByClient:            tools.ByClient{SyncWait: !conf.Given("tasks.syncWait"), ImmediateWait: !conf.Given("tasks.immediateWait"), MaxResult: !conf.Given("tasks.maxResult")},
+		SyncWait:      time.Duration(conf.Tasks.SyncWait),
+		ImmediateWait: time.Duration(conf.Tasks.ImmediateWait),
+		Heartbeat:     time.Duration(conf.Tasks.Heartbeat),
+		FallbackTools: string(conf.FallbackTools),
+		MaxResult:     int(conf.Tasks.MaxResult),
+		ByClient: tools.ByClient{SyncWait: !conf.Given("tasks.syncWait"),
+			ImmediateWait: !conf.Given("tasks.immediateWait"), MaxResult: !conf.Given("tasks.maxResult")},
 		RequiredFallthrough: conf.Compat.RequiredFallthrough,
 		Resumable:           !inMemory(store),
 		Detach:              s.supervisors(conf, store),
@@ -77,7 +79,8 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Listed:              s.describe(store),
 		Log:                 log,
 	})
-	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) }) // an error only says that ctx has ended
+	// An error only says that ctx has ended.
+	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) })
 	return served{server, set, runner.Idle, stop, runner.Files}
 }
 
@@ -93,7 +96,8 @@ func place() string {
 }
 
 // newRunner makes the runner of the config's owner.
-func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer, log zerolog.Logger) *run.Runner {
+func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer,
+	log zerolog.Logger) *run.Runner {
 	return run.NewRunner(run.Options{
 		Place:        place(),
 		Fronts:       conf.HTTP.Addr != "" && !conf.State.InMemory(),

@@ -38,7 +38,8 @@ func openRedis(url string, getenv func(string) string, more engine.Options) (Ser
 
 // OpenURL opens the state that a config names by a URL; the state connects at its first use. calls: it also
 // finds calls without a handle, for people. recovered is called with each task whose keeper is gone.
-func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task), log zerolog.Logger) (state ServersState, err error) {
+func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task),
+	log zerolog.Logger) (state ServersState, err error) {
 	wrong := func(err error) error { return &UsageError{Err: fmt.Errorf("--state: %w", err)} }
 	open := openRedis
 	switch scheme, _, _ := strings.Cut(conf.State.Dir, "://"); scheme {
@@ -50,9 +51,11 @@ func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recove
 			return nil, wrong(errors.New("this runnel was built without DynamoDB: build one with go build -tags dynamodb; or name nats://HOST, redis://HOST or a directory"))
 		}
 	default:
-		return nil, wrong(config.Wrong("nats://, redis://, dynamodb://, a directory, memory", "%s:// is not a state that runnel knows", scheme))
+		return nil, wrong(config.Wrong("nats://, redis://, dynamodb://, a directory, memory",
+			"%s:// is not a state that runnel knows", scheme))
 	}
-	state, err = open(conf.State.Dir, getenv, engine.Options{Limits: limits(conf), Calls: calls, Recovered: recovered, Log: log})
+	state, err = open(conf.State.Dir, getenv,
+		engine.Options{Limits: limits(conf), Calls: calls, Recovered: recovered, Log: log})
 	if err != nil {
 		return nil, wrong(err)
 	}

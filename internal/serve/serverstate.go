@@ -15,7 +15,8 @@ type PeoplesState interface {
 	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
 	// Forget deletes an owner's tasks that have ended by a time; without force it keeps those whose result
 	// nobody has fetched.
-	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error)
+	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task,
+		kept int, err error)
 }
 
 // ServersState is a state on servers, which several machines share.

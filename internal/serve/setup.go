@@ -27,8 +27,9 @@ type Setup struct {
 
 	Options options
 
-	Wrapped     *config.Upstream        // the server that runnel wraps; nil = none
-	Detach      string                  // the tool whose calls are detached, even if the config does not say so
+	Wrapped *config.Upstream // the server that runnel wraps; nil = none
+	// The tool whose calls are detached, even if the config does not say so.
+	Detach      string
 	Only        string                  // the only tool that is wanted in this process; "" = all
 	NoUpstreams bool                    // start no other server, for completions
 	Watches     bool                    // the config file is watched
@@ -42,9 +43,10 @@ type Setup struct {
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served
 	untrusted *trust.Refusal     // why the config file in the current directory was left out, if it was
-	Tools     int                // the number of tools of the config and the command line, once the registry is made
-	Upstreams int                // the number of upstreams, likewise
-	Classes   int                // the number of classes of workers whose tools are served, likewise
+	// The number of tools of the config and the command line, once the registry is made.
+	Tools     int
+	Upstreams int // the number of upstreams, likewise
+	Classes   int // the number of classes of workers whose tools are served, likewise
 
 	secrets *secrets.Current // the secrets of the newest registry; nil before the first config
 	Unset   []string         // the names of secrets without a value, once the registry is made

@@ -32,8 +32,9 @@ func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State,
 	if tool == "" {
 		path, key = "fleet", "classes"
 	}
-	return nil, &UsageError{Err: conf.Locate(path, &config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
-		Allowed: "with --state nats://HOST:4222 (or state.dir); else leave " + key + " out"})}
+	return nil, &UsageError{Err: conf.Locate(path,
+		&config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
+			Allowed: "with --state nats://HOST:4222 (or state.dir); else leave " + key + " out"})}
 }
 
 func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
@@ -54,14 +55,16 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 		return nil, &UsageError{Err: err}
 	}
 	return sqlite.New(sqlite.Options{
-		Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil, History: History(conf),
+		Dir: dir, MaxState: int64(conf.State.MaxState), Limits: limits(conf), Calls: s.view != nil,
+		History:   History(conf),
 		Recovered: s.Notices.Tell, Log: log,
 	}), nil
 }
 
 // History returns what a config says about the calls that are kept for people.
 func History(conf *config.Config) tasks.History {
-	return tasks.History{Calls: conf.History.Calls, Age: time.Duration(conf.History.Age), Log: int(conf.History.Log)}
+	return tasks.History{Calls: conf.History.Calls, Age: time.Duration(conf.History.Age),
+		Log: int(conf.History.Log)}
 }
 
 func closeState(store tasks.State, log zerolog.Logger) {
@@ -84,7 +87,8 @@ func warnOfState(store tasks.State, log zerolog.Logger) {
 	}
 	there := system.NearestDir(s.Dir())
 	if err := system.CanWrite(there); err != nil {
-		log.Warn().Err(err).Str("dir", there).Msg("tasks cannot be kept: name another directory with --state, or --state memory")
+		log.Warn().Err(err).Str("dir", there).
+			Msg("tasks cannot be kept: name another directory with --state, or --state memory")
 	}
 }
 

@@ -30,7 +30,8 @@ func TestStopEndsUpstreamsUnderTasks(t *testing.T) {
 		if took := time.Since(began); took != taskGrace {
 			t.Errorf("stopped after %v", took)
 		}
-		stopTasks(func() { time.Sleep(taskGrace / 2) }, func() { t.Error("upstreams are ended under tasks that end by themselves") }, leave, 0)
+		stopTasks(func() { time.Sleep(taskGrace / 2) },
+			func() { t.Error("upstreams are ended under tasks that end by themselves") }, leave, 0)
 		time.Sleep(taskGrace + lastGrace)
 	})
 }
@@ -50,16 +51,17 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		released := make(chan struct{})
 		set := upstream.NewSet(&tools.Registry{})
 		for name, output := range map[string]string{"blocks": "", "writes": "on and on\n"} {
-			err := set.Tools.Add(tools.Func(name, "", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
-				for pause := time.NewTicker(time.Second); ; {
-					select {
-					case <-released:
-						return nil, nil
-					case <-pause.C:
-						_ = out.WriteString(output)
+			err := set.Tools.Add(tools.Func(name,
+				"", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
+					for pause := time.NewTicker(time.Second); ; {
+						select {
+						case <-released:
+							return nil, nil
+						case <-pause.C:
+							_ = out.WriteString(output)
+						}
 					}
-				}
-			}))
+				}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +74,8 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			failed = i.Connect(t.Context(), config.Default(), set, store, zerolog.New(zerolog.SyncWriter(stderr)))
+			failed = i.Connect(t.Context(), config.Default(), set, store,
+				zerolog.New(zerolog.SyncWriter(stderr)))
 		}()
 		for _, line := range []string{
 			`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`,
@@ -89,7 +92,8 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			t.Fatalf("%d tasks are stored, %v", len(list), err)
 		}
 		// To be cancelled stops a tool as little.
-		_, _ = fmt.Fprintf(input, `{"jsonrpc":"2.0","id":5,"method":"tasks/cancel","params":{"taskId":%q}}`+"\n", list[0].ID)
+		_, _ = fmt.Fprintf(input, `{"jsonrpc":"2.0","id":5,"method":"tasks/cancel","params":{"taskId":%q}}`+
+			"\n", list[0].ID)
 		_ = input.Close()
 		select {
 		case <-ended:
@@ -101,12 +105,15 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 		}
 		for n, task := range list {
 			const stopped = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
-			want := [...]string{"cancelled: cancelled by the client", "failed: " + stopped, "failed: " + stopped}[n]
+			want := [...]string{"cancelled: cancelled by the client", "failed: " + stopped,
+				"failed: " + stopped}[n]
 			task, err := store.Get(t.Context(), "local", task.ID)
 			if got := fmt.Sprintf("%s: %s", task.Status, task.StatusMessage); err != nil || got != want {
 				t.Errorf("the task of %s is %s (%v), want %s", task.Tool, got, err, want)
 			}
-			if !strings.Contains(stderr.String(), `"taskId":"`+task.ID+`","owner":"local","tool":"`+task.Tool+`","message":"a tool has not stopped`) {
+			if !strings.Contains(stderr.String(),
+				`"taskId":"`+task.ID+`","owner":"local","tool":"`+task.Tool+
+					`","message":"a tool has not stopped`) {
 				t.Errorf("stderr does not tell of the task of %s:\n%s", task.Tool, stderr)
 			}
 		}

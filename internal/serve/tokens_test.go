@@ -17,9 +17,12 @@ import (
 func TestLastTokenIsTakenOut(t *testing.T) {
 	const token = "alice-alice-alice-1"
 	for name, take := range map[string]func(file string) error{
-		"emptied":       func(file string) error { return os.WriteFile(file, nil, 0o600) },
-		"commented out": func(file string) error { return os.WriteFile(file, []byte("# "+token+" alice\n"), 0o600) },
-		"removed":       os.Remove,
+		"emptied": func(file string) error { return os.WriteFile(file, nil, 0o600) },
+		"commented out": func(file string) error {
+			return os.WriteFile(file,
+				[]byte("# "+token+" alice\n"), 0o600)
+		},
+		"removed": os.Remove,
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "tokens")

@@ -23,7 +23,8 @@ type liveView struct {
 func (v *liveView) admits(o *httpserver.Options, log zerolog.Logger) (err error) {
 	o.Drain = 0 // the page repeats a request that it waits for
 	o.Page = &httpserver.Page{HTML: page.HTML(), Policy: page.Policy()}
-	o.Tokens, err = httpserver.NewFresh(log, func() (*httpserver.Tokens, error) { return httpserver.OneToken(v.token, o.Owner), nil })
+	o.Tokens, err = httpserver.NewFresh(log,
+		func() (*httpserver.Tokens, error) { return httpserver.OneToken(v.token, o.Owner), nil })
 	return err
 }
 

@@ -18,7 +18,8 @@ import (
 // reload reads the config file again at SIGHUP and when it changes, until ctx ends. Only tools, upstreams,
 // secrets and notices take effect; everything else in the file counts from the next start on. A file with a
 // mistake changes nothing.
-func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set, log zerolog.Logger) {
+func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set,
+	log zerolog.Logger) {
 	trusted := "" // the folder where a record changes when the file is trusted again
 	if file == s.project {
 		trusted, _ = s.Trust().Dir() // it exists: the file is trusted
@@ -112,13 +113,16 @@ func same(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
+	return os.SameFile(a, b) && (!a.Mode().IsRegular() ||
+		a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set, log zerolog.Logger) {
+func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set,
+	log zerolog.Logger) {
 	now, _ := os.Stat(file)
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
-		log.Warn().Str("config", file).Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
+		log.Warn().Str("config", file).
+			Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
 	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
@@ -136,9 +140,11 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 	if err == nil {
 		var count int
 		if count, err = s.replaceTools(set, conf, log); err == nil {
-			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).Msg("config read again")
+			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).
+				Msg("config read again")
 			if waiting := conf.Differs(began); len(waiting) > 0 {
-				log.Warn().Strs("sections", waiting).Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
+				log.Warn().Strs("sections", waiting).
+					Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
 			}
 			return
 		}

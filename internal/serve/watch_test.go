@@ -68,7 +68,9 @@ func TestConfigIsWatched(t *testing.T) {
 			t.Fatal(err)
 		}
 		longer := strings.Repeat(" ", n) // for where times are coarse
-		if err := os.WriteFile(target, fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n"+longer, n), 0o600); err != nil {
+		if err := os.WriteFile(target,
+			fmt.Appendf(nil, "limits: {maxInFlight: %d}\ntools: {hello: {command: [echo]}}\n"+longer, n),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +122,8 @@ func TestConfigIsWatched(t *testing.T) {
 	for n, name := range []string{"1/runnel.yaml", "current"} {
 		log.want(t, "config read again[]", func() {
 			target := filepath.Join(t.TempDir(), "another.yaml")
-			if err := os.WriteFile(target, fmt.Appendf(nil, "tools: {tool-%d: {command: [echo]}}\n", n), 0o600); err != nil {
+			if err := os.WriteFile(target, fmt.Appendf(nil, "tools: {tool-%d: {command: [echo]}}\n", n),
+				0o600); err != nil {
 				t.Fatal(err)
 			}
 			if name == "current" {

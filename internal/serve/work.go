@@ -114,12 +114,14 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	m := metrics.New()
 	w := &worker{
-		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream, priorities: map[string]tasks.Priority{},
-		runners: map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
+		queue: queue, host: host, set: set, of: of, ofUpstream: ofUpstream,
+		priorities: map[string]tasks.Priority{},
+		runners:    map[string]*run.Runner{}, metrics: m, secrets: s.secrets, log: log,
 		first: o.Owners[0], each: o.Each, leave: leave, leaving: ctx.Done(),
 		slots: make(chan struct{}, o.Slots), changed: signal.NewWake(), missing: map[string]bool{},
 		self: tasks.Worker{
-			Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes, Slots: o.Slots,
+			Name: cmp.Or(o.Name, host), Labels: o.Labels, Host: host, PID: os.Getpid(), Classes: classes,
+			Slots: o.Slots,
 		},
 	}
 	for name, tool := range conf.Tools {
@@ -141,13 +143,15 @@ func (s *Setup) Work(ctx context.Context, o WorkOptions) error {
 	}
 	process.CollectOrphans(ctx)
 	recoverState(ctx, conf, store, log)
-	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
+	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).
+		Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
 	w.run(ctx, o.Owners, classes, o.Drain, set.Tools.Grace)
 	return nil
 }
 
 // run takes tasks until ctx ends, and returns when all have ended.
-func (w *worker) run(ctx context.Context, owners, classes []string, drain time.Duration, grace func() time.Duration) {
+func (w *worker) run(ctx context.Context, owners, classes []string, drain time.Duration,
+	grace func() time.Duration) {
 	announcing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var announcer sync.WaitGroup
 	before := w.obey(ctx, nil) // a class may be paused
@@ -192,7 +196,8 @@ func (w *worker) awaitEnds(ended <-chan struct{}, drain time.Duration) {
 		}
 		w.mu.Unlock()
 		left := time.Until(deadline)
-		w.log.Info().Str("name", w.self.Name).Strs("running", running).Stringer("drain", left.Round(time.Second)).
+		w.log.Info().Str("name", w.self.Name).Strs("running", running).
+			Stringer("drain", left.Round(time.Second)).
 			Msg("this worker takes no more tasks, and ends when those that run have ended")
 		select {
 		case <-ended:
@@ -263,7 +268,8 @@ func (w *worker) ready(classes, owners []string, more func()) (list, theirs []st
 	for _, o := range w.running {
 		has[o.Task.Owner]++
 	}
-	theirs = slices.DeleteFunc(slices.Clone(owners), func(owner string) bool { return w.each > 0 && has[owner] >= w.each })
+	theirs = slices.DeleteFunc(slices.Clone(owners),
+		func(owner string) bool { return w.each > 0 && has[owner] >= w.each })
 	w.again = more
 	if w.more = nil; len(list) < len(classes) || len(theirs) < len(owners) {
 		w.more = more
@@ -295,12 +301,15 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		w.self.Refused++
 		w.mu.Unlock()
 		if !told {
-			log.Warn().Str("class", o.Class).Msg("tasks of this tool are left to other workers: the tool is not in this worker's config")
+			log.Warn().Str("class", o.Class).
+				Msg("tasks of this tool are left to other workers: the tool is not in this worker's config")
 		}
 		return false
 	}
-	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host, Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving}
-	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool, rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
+	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host,
+		Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving}
+	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool,
+		rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
 	if err != nil {
 		w.handBack(o, "not taken") // if it no longer waits, whoever takes it next finds that out
 		log.Warn().Err(err).Msg("a task was not taken")
@@ -321,7 +330,8 @@ func (w *worker) begin(o *tasks.Offered) bool {
 			w.metrics.Left(o.Class)
 			log.Info().Msg("task handed back: it has not begun")
 		default:
-			_ = run.Settled(run.Context()) // an error says that the run is over, or that nothing can be stored any more
+			// An error says that the run is over, or that nothing can be stored any more.
+			_ = run.Settled(run.Context())
 		}
 		w.mu.Lock()
 		w.running = slices.DeleteFunc(w.running, func(other *tasks.Offered) bool { return other == o })

@@ -28,7 +28,8 @@ func (mute) Orders(ctx context.Context, _ string) ([]tasks.Order, error) {
 // A worker of many owners that is to end does not wait for each of them when the state does not answer.
 func TestAnnounceMute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &worker{queue: mute{}, set: upstream.NewSet(&tools.Registry{}), changed: make(chan struct{}, 1), runners: map[string]*run.Runner{"a": nil, "b": nil, "c": nil}}
+		w := &worker{queue: mute{}, set: upstream.NewSet(&tools.Registry{}), changed: make(chan struct{}, 1),
+			runners: map[string]*run.Runner{"a": nil, "b": nil, "c": nil}}
 		ctx, stop := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, stop)
 		began := time.Now()

@@ -13,7 +13,8 @@ func TestBetweenCharacters(t *testing.T) {
 			t.Errorf("Cut to %d: %q", n, head)
 		}
 		if n >= len("…") {
-			if clipped := Clip(s, n); len(clipped) > n || !utf8.ValidString(clipped) || (n >= len(s)) != (clipped == s) {
+			if clipped := Clip(s, n); len(clipped) > n || !utf8.ValidString(clipped) ||
+				(n >= len(s)) != (clipped == s) {
 				t.Errorf("Clip to %d: %q", n, clipped)
 			}
 		}

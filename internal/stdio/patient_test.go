@@ -68,7 +68,8 @@ func TestPatientWritesWholeLines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere fewer lines fit")
 	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0) // what is written in one piece is read in one piece
+	// What is written in one piece is read in one piece.
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,12 +29,14 @@ func TestPolled(t *testing.T) {
 		t.Errorf("a Read at its deadline: %v", err)
 	}
 	restore()
-	if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil || flags&unix.O_NONBLOCK != 0 {
+	if flags, err := unix.FcntlInt(uintptr(ends[0]), unix.F_GETFL, 0); err != nil ||
+		flags&unix.O_NONBLOCK != 0 {
 		t.Errorf("the pipe was left with flags %#x (%v)", flags, err)
 	}
 
 	for range 2 { // as a runnel that was killed leaves it
-		if err := errors.Join(syscall.Pipe(ends), syscall.SetNonblock(ends[0], true), syscall.SetNonblock(ends[1], true)); err != nil {
+		if err := errors.Join(syscall.Pipe(ends), syscall.SetNonblock(ends[0], true),
+			syscall.SetNonblock(ends[1], true)); err != nil {
 			t.Fatal(err)
 		}
 		inherited, other := os.NewFile(uintptr(ends[0]), "in"), os.NewFile(uintptr(ends[1]), "out")

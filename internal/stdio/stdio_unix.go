@@ -58,7 +58,8 @@ func newOutlet(f *os.File) outlet { return outlet{f} }
 // write returns the error.
 func (o outlet) room(within time.Duration) bool {
 	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(o.Fd()), Events: unix.POLLOUT}}, int(within.Milliseconds()))
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(o.Fd()), Events: unix.POLLOUT}},
+			int(within.Milliseconds()))
 		if err != unix.EINTR {
 			return n > 0 || err != nil
 		}

@@ -18,7 +18,8 @@ func LockShared(f *os.File) error { return lock(f, 0) }
 
 // lock locks the file's first byte, which is never read.
 func lock(f *os.File, how uint32) error {
-	return windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
+	return windows.LockFileEx(windows.Handle(f.Fd()), how|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0,
+		new(windows.Overlapped))
 }
 
 // OpenLockable opens a file for reading and writing; other processes may remove it meanwhile.
@@ -35,7 +36,8 @@ func OpenLockable(name string, flags int, mode os.FileMode) (*os.File, error) {
 		how = windows.OPEN_ALWAYS
 	}
 	h, err := windows.CreateFile(path, windows.GENERIC_READ|windows.GENERIC_WRITE,
-		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, how, windows.FILE_ATTRIBUTE_NORMAL, 0)
+		windows.FILE_SHARE_READ|windows.FILE_SHARE_WRITE|windows.FILE_SHARE_DELETE, nil, how,
+		windows.FILE_ATTRIBUTE_NORMAL, 0)
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: name, Err: err}
 	}

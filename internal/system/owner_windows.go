@@ -16,7 +16,8 @@ func trustees() (list []*windows.SID) {
 	if me, err := windows.GetCurrentProcessToken().GetTokenUser(); err == nil {
 		list = append(list, me.User.Sid)
 	}
-	for _, known := range []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid, windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid} {
+	for _, known := range []windows.WELL_KNOWN_SID_TYPE{windows.WinLocalSystemSid,
+		windows.WinBuiltinAdministratorsSid, windows.WinCreatorOwnerSid, windows.WinCreatorOwnerRightsSid} {
 		if sid, err := windows.CreateWellKnownSid(known); err == nil {
 			list = append(list, sid)
 		}
@@ -74,7 +75,8 @@ func givenToOthers(path string, rights windows.ACCESS_MASK) (who string, given b
 	}
 	for n := range uint32(list.AceCount) {
 		var entry *windows.ACCESS_ALLOWED_ACE
-		if windows.GetAce(list, n, &entry) != nil || entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE ||
+		if windows.GetAce(list, n, &entry) != nil ||
+			entry.Header.AceType != windows.ACCESS_ALLOWED_ACE_TYPE ||
 			entry.Header.AceFlags&windows.INHERIT_ONLY_ACE != 0 || entry.Mask&rights == 0 {
 			continue
 		}

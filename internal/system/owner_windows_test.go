@@ -36,7 +36,9 @@ func TestReadableByOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := windows.SetNamedSecurityInfo(file, windows.SE_FILE_OBJECT, windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list, nil); err != nil {
+		if err := windows.SetNamedSecurityInfo(file, windows.SE_FILE_OBJECT,
+			windows.DACL_SECURITY_INFORMATION|windows.PROTECTED_DACL_SECURITY_INFORMATION, nil, nil, list,
+			nil); err != nil {
 			t.Fatal(err)
 		}
 		info, err := os.Stat(file)

@@ -20,7 +20,8 @@ func Pipe() (read, write *os.File, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := windows.CreateNamedPipe(name, windows.PIPE_ACCESS_INBOUND|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
+	r, err := windows.CreateNamedPipe(name,
+		windows.PIPE_ACCESS_INBOUND|windows.FILE_FLAG_OVERLAPPED|windows.FILE_FLAG_FIRST_PIPE_INSTANCE,
 		windows.PIPE_TYPE_BYTE|windows.PIPE_REJECT_REMOTE_CLIENTS, 1, pipeRoom, pipeRoom, 0, nil)
 	if err != nil {
 		return nil, nil, os.NewSyscallError("CreateNamedPipe", err)
@@ -44,7 +45,8 @@ func Readable(f *os.File) bool {
 	}
 	var n uint32
 	_ = raw.Control(func(fd uintptr) { // fails when the file is closed
-		_, _, _ = peekNamedPipe.Call(fd, 0, 0, 0, uintptr(unsafe.Pointer(&n)), 0) // fails where f is not a pipe
+		// Fails where f is not a pipe.
+		_, _, _ = peekNamedPipe.Call(fd, 0, 0, 0, uintptr(unsafe.Pointer(&n)), 0)
 	})
 	return n > 0
 }

@@ -20,19 +20,25 @@ func TestReadRegular(t *testing.T) {
 	pipe := filepath.Join(dir, "pipe")
 	file := filepath.Join(dir, "file")
 	empty := filepath.Join(dir, "empty")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("12345678"), 0o600), os.WriteFile(empty, nil, 0o600)); err != nil {
+	if err := errors.Join(syscall.Mkfifo(pipe, 0o600), os.WriteFile(file, []byte("12345678"), 0o600),
+		os.WriteFile(empty, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		for name, says := range map[string]string{pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", filepath.Join(dir, "none"): "no such file"} {
-			if text, _, err := ReadRegular(name, 8); err == nil || text != nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), name) {
+		for name, says := range map[string]string{pipe: "not a regular file",
+			"/dev/zero": "not a regular file", dir: "not a regular file",
+			filepath.Join(dir, "none"): "no such file"} {
+			if text, _, err := ReadRegular(name, 8); err == nil || text != nil ||
+				!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), name) {
 				t.Errorf("%s: %q, %v", name, text, err)
 			}
 		}
-		if text, info, err := ReadRegular(file, 8); string(text) != "12345678" || err != nil || info.Size() != 8 {
+		if text, info, err := ReadRegular(file, 8); string(text) != "12345678" || err != nil ||
+			info.Size() != 8 {
 			t.Errorf("%q, %v, %v", text, info, err)
 		}
-		if text, info, err := ReadRegular(empty, 8); text == nil || len(text) > 0 || err != nil || info == nil {
+		if text, info, err := ReadRegular(empty, 8); text == nil || len(text) > 0 || err != nil ||
+			info == nil {
 			t.Errorf("%q, %v, %v", text, info, err)
 		}
 		for _, name := range []string{file, "/dev/zero"} {

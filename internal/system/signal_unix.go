@@ -21,7 +21,8 @@ func KillSelf(s syscall.Signal) {
 	signal.Reset(s)
 	_ = syscall.Kill(os.Getpid(), s)
 	time.Sleep(time.Second) // the signal may arrive on any thread
-	os.Exit(128 + int(s))   // the signal was ignored when this process began, as SIGINT is for a script's background commands
+	// The signal was ignored when this process began, as SIGINT is for a script's background commands.
+	os.Exit(128 + int(s))
 }
 
 // SignalNumber returns the number of a signal, 0 if there is none of the name.

@@ -17,7 +17,8 @@ func TestQuestions(t *testing.T) {
 		"name":{"type":"string","description":"yours"},"age":{"type":"integer","default":7},"ok":{"type":"boolean"},
 		"color":{"type":"string","enum":["red","blue"]},"note":{"type":"string"}},"required":["name","age","ok","color"]}}`
 	for _, c := range []struct{ input, want string }{
-		{"Ann\nx\n8\nmaybe\ny\ngreen\nblue\nhm\n", `{"action":"accept","content":{"age":8,"color":"blue","name":"Ann","note":"hm","ok":true}}`},
+		{"Ann\nx\n8\nmaybe\ny\ngreen\nblue\nhm\n",
+			`{"action":"accept","content":{"age":8,"color":"blue","name":"Ann","note":"hm","ok":true}}`},
 		{"Ann\n\nno\nred\n\n", `{"action":"accept","content":{"age":7,"color":"red","name":"Ann","ok":false}}`},
 		{"\n", `{"action":"decline"}`},
 		{"Ann\n", `{"action":"cancel"}`},
@@ -42,7 +43,8 @@ func TestQuestions(t *testing.T) {
 		t.Errorf("--yes: %s, want %s", got, want)
 	}
 	for input, want := range map[string]string{"perhaps\nyes\n": "accept", "N\n": "decline", "": "cancel"} {
-		a := &Asker{Stdin: strings.NewReader(input), View: NewView(io.Discard, io.Discard, "never", os.Getenv)}
+		a := &Asker{Stdin: strings.NewReader(input),
+			View: NewView(io.Discard, io.Discard, "never", os.Getenv)}
 		if got := a.Ask(t.Context(), json.RawMessage(`{"message":"sure?"}`)); string(got.Action) != want {
 			t.Errorf("%q: %s", input, got.Action)
 		}

@@ -23,5 +23,6 @@ func takesEscapes(f *os.File) bool {
 	if windows.GetConsoleMode(h, &mode) != nil || f == os.Stdin {
 		return true
 	}
-	return windows.SetConsoleMode(h, mode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
+	return windows.SetConsoleMode(h,
+		mode|windows.ENABLE_PROCESSED_OUTPUT|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
 }

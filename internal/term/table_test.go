@@ -12,8 +12,9 @@ import (
 
 func TestAge(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		-time.Second: "0.0s", 1510 * time.Millisecond: "1.5s", 10 * time.Second: "10s", 20 * time.Second: "20s",
-		time.Minute: "1m", 10 * time.Minute: "10m", 10*time.Minute + 10*time.Second: "10m10s",
+		-time.Second: "0.0s", 1510 * time.Millisecond: "1.5s", 10 * time.Second: "10s",
+		20 * time.Second: "20s",
+		time.Minute:      "1m", 10 * time.Minute: "10m", 10*time.Minute + 10*time.Second: "10m10s",
 		time.Hour: "1h0m", 20*time.Hour + 10*time.Minute + 20*time.Second: "20h10m", 72 * time.Hour: "3d",
 	} {
 		if got := Age(d); got != want {
@@ -35,7 +36,9 @@ func TestWrap(t *testing.T) {
 				if n == 0 {
 					line = strings.Repeat(" ", indent) + line
 				}
-				if utf8.RuneCountInString(line) > width && strings.Contains(strings.TrimLeft(line, " "), " ") || !strings.HasPrefix(line, strings.Repeat(" ", indent)) {
+				if utf8.RuneCountInString(line) > width &&
+					strings.Contains(strings.TrimLeft(line, " "), " ") ||
+					!strings.HasPrefix(line, strings.Repeat(" ", indent)) {
 					t.Errorf("%d, %d: %q", width, indent, line)
 				}
 			}
@@ -49,7 +52,9 @@ func TestLogShowsStacks(t *testing.T) {
 	log := zerolog.New(LogWriter(&shown, false))
 	for range 2 {
 		shown.Reset()
-		log.Error().Str("tool", "count").Bytes("stack", []byte("goroutine 1 [running]:\nmain.main()\n\tmain.go:3 +0x1d\x1b\n")).Msg("tool panicked")
+		log.Error().Str("tool", "count").
+			Bytes("stack", []byte("goroutine 1 [running]:\nmain.main()\n\tmain.go:3 +0x1d\x1b\n")).
+			Msg("tool panicked")
 		if want := " ERR tool panicked tool=count\ngoroutine 1 [running]:\nmain.main()\n main.go:3 +0x1d"; !strings.Contains(shown.String(), want) || strings.Contains(shown.String(), "\x1b") {
 			t.Errorf("%q", shown.String())
 		}

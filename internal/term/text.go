@@ -30,12 +30,13 @@ func Plain(s string) string { return Printable(string(text.StripANSI([]byte(s)))
 // LogWriter writes the lines of a zerolog log as text for a person. The stack of a panic is shown below its
 // line.
 func LogWriter(w io.Writer, colour bool) io.Writer {
-	return zerolog.ConsoleWriter{Out: w, NoColor: !colour, FieldsExclude: []string{"stack"}, FormatExtra: func(fields map[string]any, line *bytes.Buffer) error {
-		if stack, ok := fields["stack"].(string); ok {
-			line.WriteString("\n" + PrintableLines(strings.TrimRight(stack, "\n")))
-		}
-		return nil
-	}}
+	return zerolog.ConsoleWriter{Out: w, NoColor: !colour, FieldsExclude: []string{"stack"},
+		FormatExtra: func(fields map[string]any, line *bytes.Buffer) error {
+			if stack, ok := fields["stack"].(string); ok {
+				line.WriteString("\n" + PrintableLines(strings.TrimRight(stack, "\n")))
+			}
+			return nil
+		}}
 }
 
 // Output makes a tool's output fit for its reader. On a Terminal, colours pass, and no other control sequence
@@ -62,7 +63,8 @@ func (o *Output) Clean(piece string) string {
 		return piece
 	}
 	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\x1b", r) || r == utf8.RuneError || unicode.In(r, unicode.Bidi_Control) {
+		if unicode.IsControl(r) && !strings.ContainsRune("\n\r\t\x1b", r) || r == utf8.RuneError ||
+			unicode.In(r, unicode.Bidi_Control) {
 			return -1
 		}
 		return r
@@ -74,7 +76,8 @@ const endOfColor = 'm'
 
 // columns returns how many columns a character takes at most.
 func columns(r rune) int {
-	if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) { // everything but punctuation, arrows, lines and the spinner
+	// Everything but punctuation, arrows, lines and the spinner.
+	if r >= 0x1100 && (r < 0x2000 || r >= 0x2e80) {
 		return 2
 	}
 	return 1
@@ -144,7 +147,8 @@ func Item(item json.RawMessage) (text string, isText, stderr bool) {
 		isText = false
 		about := []string{m.Type, m.MimeType, m.URI, m.Resource.URI}
 		if m.Data != "" {
-			about = append(about, fmt.Sprintf("%d bytes", base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(m.Data, "=")))))
+			about = append(about, fmt.Sprintf("%d bytes",
+				base64.RawStdEncoding.DecodedLen(len(strings.TrimRight(m.Data, "=")))))
 		}
 		words := strings.Fields(Printable(strings.Join(about, " ")))
 		text = fmt.Sprintf("[%s]\n", strings.Join(words, " "))

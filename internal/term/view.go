@@ -44,7 +44,8 @@ type View struct {
 
 // NewView makes the view of a call; End ends it. progress is auto, always or never.
 func NewView(stdout, stderr io.Writer, progress string, getenv func(name string) string) *View {
-	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {}, out: NewOutput(stdout, getenv), err: NewOutput(stderr, getenv)}
+	v := &View{stdout: stdout, stderr: stderr, began: time.Now(), stop: func() {},
+		out: NewOutput(stdout, getenv), err: NewOutput(stderr, getenv)}
 	terminal := IsTerminal(stderr) && getenv("TERM") != "dumb"
 	v.live = terminal && progress != "never"
 	v.person = v.live
@@ -221,5 +222,6 @@ func (v *View) bar() string {
 	}
 	part := min(max(v.done/v.total, 0), 1)
 	full := int(part * barWidth)
-	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full), strings.Repeat("-", barWidth-full), part*100)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full),
+		strings.Repeat("-", barWidth-full), part*100)
 }

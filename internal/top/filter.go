@@ -18,7 +18,8 @@ type filter struct {
 
 func (f *filter) shows(t *tasks.Task) bool {
 	switch {
-	case f.failed && t.Status != mcp.TaskFailed, f.tool != "" && f.tool != t.Tool, f.host != "" && f.host != t.Client:
+	case f.failed && t.Status != mcp.TaskFailed, f.tool != "" && f.tool != t.Tool, f.host != "" &&
+		f.host != t.Client:
 		return false
 	case f.text == "":
 		return true

@@ -205,7 +205,8 @@ func (o *output) title(now time.Time) row {
 	if o.task.Status.Terminal() {
 		took = o.task.UpdatedAt.Sub(o.task.CreatedAt)
 	}
-	r := row{safe(fmt.Sprintf("%s %.8s  ", o.task.Tool, o.task.ID), bold), {word, color}, {"  " + term.Age(took), plain}}
+	r := row{safe(fmt.Sprintf("%s %.8s  ", o.task.Tool, o.task.ID), bold), {word, color},
+		{"  " + term.Age(took), plain}}
 	says, _, _ := strings.Cut(o.task.StatusMessage, "\n")
 	if o.task.Status.Terminal() && says != "" {
 		r = append(r, safe("  "+says, color))

@@ -17,7 +17,8 @@ type signals struct {
 // newSignals begins to receive them. After SIGQUIT it calls leave; then the process ends and prints its
 // stacks, as any Go program does.
 func newSignals(leave func()) *signals {
-	s := &signals{resized: make(chan os.Signal, 1), resume: make(chan os.Signal, 1), quit: make(chan os.Signal, 1)}
+	s := &signals{resized: make(chan os.Signal, 1), resume: make(chan os.Signal, 1),
+		quit: make(chan os.Signal, 1)}
 	signal.Notify(s.resized, syscall.SIGWINCH)
 	signal.Notify(s.resume, syscall.SIGCONT)
 	signal.Notify(s.quit, syscall.SIGQUIT)

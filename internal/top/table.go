@@ -16,18 +16,19 @@ import (
 
 // table is the list of tasks.
 type table struct {
-	where    string       // the state and the owner, for the title
-	all      []tasks.Task // the last list, oldest first
-	ended    int          // how many of all have ended
-	filter   filter
-	tasks    []tasks.Task // those of all that are shown: the running ones, then those that have ended, each newest first
-	running  int          // how many of tasks run
-	matching int          // how many of all the filter lets pass, also those beyond maxEnded
-	selected int          // an index of tasks
-	id       string       // the selected task's, which may stand elsewhere in the next list
-	first    int          // the first line of the list that is shown
-	failed   error        // why the list could not be updated
-	listed   bool         // there has been a list
+	where  string       // the state and the owner, for the title
+	all    []tasks.Task // the last list, oldest first
+	ended  int          // how many of all have ended
+	filter filter
+	// Those of all that are shown: the running ones, then those that have ended, each newest first.
+	tasks    []tasks.Task
+	running  int    // how many of tasks run
+	matching int    // how many of all the filter lets pass, also those beyond maxEnded
+	selected int    // an index of tasks
+	id       string // the selected task's, which may stand elsewhere in the next list
+	first    int    // the first line of the list that is shown
+	failed   error  // why the list could not be updated
+	listed   bool   // there has been a list
 }
 
 // maxEnded is how many ended tasks are shown.
@@ -122,7 +123,8 @@ func (t *table) rows(width, height int, now time.Time) []row {
 	}
 	tool := t.toolWidth(width)
 	titles := func(status, age, last string) row {
-		r := row{{"  ", plain}, cell("ID", idWidth, dim), cell(status, statusWidth, dim), cell("TOOL", tool, dim)}
+		r := row{{"  ", plain}, cell("ID", idWidth, dim), cell(status, statusWidth, dim),
+			cell("TOOL", tool, dim)}
 		if width >= wide {
 			r = append(r, cell("HOST", tool, dim), cell("AGE", ageWidth, dim))
 			age = "TOOK"

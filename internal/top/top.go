@@ -24,7 +24,8 @@ func Run(ctx context.Context, o Options) error {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	u := &ui{Options: o, ctx: ctx, screen: &screen{in: o.In, out: o.Out, colors: o.Colors}, events: make(chan func()), relist: make(chan struct{}, 1)}
+	u := &ui{Options: o, ctx: ctx, screen: &screen{in: o.In, out: o.Out, colors: o.Colors},
+		events: make(chan func()), relist: make(chan struct{}, 1)}
 	u.table.where = o.Where
 	said := newSignals(u.screen.leave)
 	defer said.end()

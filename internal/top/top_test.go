@@ -29,7 +29,8 @@ const breaks = "TOP_TEST_BREAKS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(breaks) != "" {
-		err := Run(context.Background(), Options{Source: &broken{}, In: os.Stdin, Out: os.Stdout, Begun: func(func()) {}})
+		err := Run(context.Background(),
+			Options{Source: &broken{}, In: os.Stdin, Out: os.Stdout, Begun: func(func()) {}})
 		fmt.Fprintln(os.Stderr, "not reached:", err)
 		os.Exit(0)
 	}
@@ -49,7 +50,8 @@ func (b *broken) List(context.Context) ([]tasks.Task, error) {
 	} else if !first {
 		panic("this source is broken")
 	}
-	return []tasks.Task{{ID: "12345678-1", Tool: "build", Status: mcp.TaskWorking, CreatedAt: time.Now()}}, nil
+	return []tasks.Task{{ID: "12345678-1", Tool: "build", Status: mcp.TaskWorking, CreatedAt: time.Now()}},
+		nil
 }
 
 // The terminal is as it was when something has panicked, in a goroutine other than the one that draws, or
@@ -117,7 +119,8 @@ func givesBack(t *testing.T, how, words string) {
 
 func task(id string, status mcp.TaskStatus, says string) tasks.Task {
 	at := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
-	return tasks.Task{ID: id + "-0000", Tool: "build-all-of-it", Status: status, StatusMessage: says, CreatedAt: at, UpdatedAt: at.Add(3 * time.Second)}
+	return tasks.Task{ID: id + "-0000", Tool: "build-all-of-it", Status: status, StatusMessage: says,
+		CreatedAt: at, UpdatedAt: at.Add(3 * time.Second)}
 }
 
 func plainText(r row) (s string) {
@@ -130,7 +133,9 @@ func plainText(r row) (s string) {
 func TestTable(t *testing.T) {
 	var tab table
 	tab.update([]tasks.Task{
-		task("aaaaaaaa", mcp.TaskCompleted, "exit code 0"), task("bbbbbbbb", mcp.TaskWorking, "compiling [3/4] x.go"), task("cccccccc", mcp.TaskWorking, "\x1b]0;owned\x07 50%"),
+		task("aaaaaaaa", mcp.TaskCompleted, "exit code 0"),
+		task("bbbbbbbb", mcp.TaskWorking, "compiling [3/4] x.go"),
+		task("cccccccc", mcp.TaskWorking, "\x1b]0;owned\x07 50%"),
 	})
 	now := task("", "", "").CreatedAt.Add(75 * time.Second)
 	rows := tab.rows(100, 20, now)
@@ -157,7 +162,8 @@ func TestTable(t *testing.T) {
 	// The selection is a task, not a line: it stays when others come and when it ends.
 	tab.move(1)
 	tab.update([]tasks.Task{
-		task("aaaaaaaa", mcp.TaskCompleted, ""), task("bbbbbbbb", mcp.TaskFailed, ""), task("cccccccc", mcp.TaskWorking, ""), task("dddddddd", mcp.TaskWorking, ""),
+		task("aaaaaaaa", mcp.TaskCompleted, ""), task("bbbbbbbb", mcp.TaskFailed, ""),
+		task("cccccccc", mcp.TaskWorking, ""), task("dddddddd", mcp.TaskWorking, ""),
 	})
 	if at := tab.tasks[tab.selected].ID; at != "bbbbbbbb-0000" {
 		t.Errorf("selected: %s", at)
@@ -177,7 +183,8 @@ func TestTable(t *testing.T) {
 
 // A wide screen shows hosts and arguments, too. Filters choose what is shown, and the title counts all.
 func TestWideAndFiltered(t *testing.T) {
-	build, test := task("aaaaaaaa", mcp.TaskFailed, "exit code 1"), task("bbbbbbbb", mcp.TaskWorking, "compiling")
+	build, test := task("aaaaaaaa", mcp.TaskFailed, "exit code 1"),
+		task("bbbbbbbb", mcp.TaskWorking, "compiling")
 	build.Client, build.Arguments = "claude-code", []byte(`{"target":"all it","n":3}`)
 	test.Tool = "test"
 	u := &ui{screen: &screen{out: os.Stdout}}
@@ -192,17 +199,21 @@ func TestWideAndFiltered(t *testing.T) {
 	const titles = "ID STATUS TOOL HOST AGE TOOK DONE ARGUMENTS LAST LINE\n"
 	const failed = "\nID ENDED TOOL HOST AGE TOOK DONE ARGUMENTS HOW\n"
 	const row = "aaaaaaaa failed build-all-of-it claude-code 1m15s 3.0s target=all it n=3 exit code 1\n"
-	all := strings.TrimSpace(head) + "\n" + titles + "> bbbbbbbb working test 1m15s 1m15s compiling\n" + failed + row
+	all := strings.TrimSpace(head) + "\n" + titles + "> bbbbbbbb working test 1m15s 1m15s compiling\n" +
+		failed + row
 	for range 2 {
 		if got := shown(); got != all {
 			t.Errorf("%s\nwant\n%s", got, all)
 		}
-		for keys, want := range map[string]string{"!": "1 shown: failed", "jt": "1 shown: tool build-all-of-it", "jh": "1 shown: host claude-code",
+		for keys, want := range map[string]string{"!": "1 shown: failed",
+			"jt": "1 shown: tool build-all-of-it", "jh": "1 shown: host claude-code",
 			"/N=3\x7f3": "0 shown: /N=3", "/all it": "1 shown: /all it"} {
 			for _, k := range keys {
 				u.press(key(k))
 			}
-			want = head + want + "\n" + titles + map[bool]string{true: "\n" + failed[1:] + "> " + row, false: "no such tasks: Esc shows all\n"}[strings.HasPrefix(want, "1")]
+			want = head + want + "\n" + titles +
+				map[bool]string{true: "\n" + failed[1:] + "> " + row,
+					false: "no such tasks: Esc shows all\n"}[strings.HasPrefix(want, "1")]
 			if got := shown(); got != want {
 				t.Errorf("after %q:\n%s\nwant\n%s", keys, got, want)
 			}
@@ -218,7 +229,8 @@ func TestTitleCountsAll(t *testing.T) {
 	var tab table
 	for range 2 {
 		tab.update(slices.Repeat([]tasks.Task{task("aaaaaaaa", mcp.TaskCompleted, "")}, 2*maxEnded+3))
-		if title := plainText(tab.rows(100, 20, time.Time{})[0]); !strings.HasPrefix(title, "runnel top  0 running, 403 ended") || len(tab.tasks) != maxEnded {
+		if title := plainText(tab.rows(100, 20, time.Time{})[0]); !strings.HasPrefix(title,
+			"runnel top  0 running, 403 ended") || len(tab.tasks) != maxEnded {
 			t.Errorf("%q, %d shown", title, len(tab.tasks))
 		}
 	}
@@ -226,14 +238,16 @@ func TestTitleCountsAll(t *testing.T) {
 
 func TestProgressOfALastLine(t *testing.T) {
 	for line, want := range map[string]string{
-		"": "", "40%": "40%", "downloading  99.5 % of it": "99%", "[4/10] x": "40%", "( 7/14) y": "50%", "src/2/10 z": "", "[10/4]": "", "[1/0]": "", "2026/11": "",
+		"": "", "40%": "40%", "downloading  99.5 % of it": "99%", "[4/10] x": "40%", "( 7/14) y": "50%",
+		"src/2/10 z": "", "[10/4]": "", "[1/0]": "", "2026/11": "",
 		"[1/99999999999999999999]": "",
 	} {
 		if got := progress(&tasks.Task{StatusMessage: line}); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
-	for want, p := range map[string]tasks.Progress{"33%": {Done: 1, Total: 3}, "100%": {Done: 3, Total: 3}, "40%": {Done: 7}} {
+	for want, p := range map[string]tasks.Progress{"33%": {Done: 1, Total: 3}, "100%": {Done: 3, Total: 3},
+		"40%": {Done: 7}} {
 		if got := progress(&tasks.Task{StatusMessage: "40%", Progress: p}); got != want {
 			t.Errorf("%+v: %q, want %q", p, got, want)
 		}
@@ -241,7 +255,8 @@ func TestProgressOfALastLine(t *testing.T) {
 }
 
 func written(texts ...string) *output {
-	o := &output{width: 10, follow: true, shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: text.TerminalColor}}}
+	o := &output{width: 10, follow: true,
+		shown: &term.Output{Terminal: true, Stripper: text.Stripper{Colors: text.TerminalColor}}}
 	for _, s := range texts {
 		o.add(partials.NewBatch(0, partials.Chunk{Data: []byte(s)}))
 	}
@@ -319,14 +334,16 @@ func TestLongOutputIsBounded(t *testing.T) {
 	}
 	o = written()
 	for range 100 {
-		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("\n"), 10_000)})) // lines without text take room, too
+		// lines without text take room, too.
+		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("\n"), 10_000)}))
 	}
 	if len(o.lines) > keep/lineCost {
 		t.Errorf("%d empty lines", len(o.lines))
 	}
 	o = written()
 	for range 4 {
-		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("x"), 1<<20)})) // no end of a line
+		// No end of a line.
+		o.add(partials.NewBatch(0, partials.Chunk{Data: bytes.Repeat([]byte("x"), 1<<20)}))
 	}
 	if o.bytes > maxLine+lineCost || len(o.rows(0)) > maxLine/10+1 {
 		t.Errorf("a line without end: %d bytes, %d rows", o.bytes, len(o.rows(0)))
@@ -365,7 +382,8 @@ func TestScrollAndSearch(t *testing.T) {
 		t.Error(o.message)
 	}
 	r := marked("Line 5 and line 50", "line 5")
-	if want := (row{{"", plain}, {"Line 5", inverse}, {" and ", plain}, {"line 5", inverse}, {"0", plain}}); !reflect.DeepEqual(r, want) {
+	if want := (row{{"", plain}, {"Line 5", inverse}, {" and ", plain}, {"line 5", inverse},
+		{"0", plain}}); !reflect.DeepEqual(r, want) {
 		t.Errorf("%q", r)
 	}
 }
@@ -377,7 +395,8 @@ func TestKeys(t *testing.T) {
 		want  []key
 		rest  string
 	}{
-		{"jk\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[1~\x1b[F", false, []key{'j', 'k', keyUp, keyDown, keyPageUp, keyPageDown, keyHome, keyEnd}, ""},
+		{"jk\x1b[A\x1bOB\x1b[5~\x1b[6~\x1b[1~\x1b[F", false,
+			[]key{'j', 'k', keyUp, keyDown, keyPageUp, keyPageDown, keyHome, keyEnd}, ""},
 		{"\x1b[", false, nil, "\x1b["},
 		{"\x1b", false, nil, "\x1b"},
 		{"\x1b", true, []key{keyEscape}, ""},

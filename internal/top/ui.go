@@ -22,7 +22,8 @@ type Source interface {
 	Again(ctx context.Context, id string) (tasks.Task, error)
 	// Head, Tail and Cancel are those of a run.Runner.
 	Head(ctx context.Context, id string) (tasks.Task, error)
-	Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (tasks.Task, error)
+	Tail(ctx context.Context, id string, after int64, follow bool,
+		write func(partials.Batch) error) (tasks.Task, error)
 	Cancel(ctx context.Context, id string) (tasks.Task, error)
 }
 

@@ -61,7 +61,8 @@ func byToken(token json.RawMessage) string { return "token " + string(token) }
 
 // New begins a record with a title. Lines feeds it. Secrets are masked in the title and in each message.
 func New(out io.Writer, title string, hide *secrets.Set) *Record {
-	t := &Record{began: time.Now(), out: out, secrets: hide, asked: [2]map[string]asked{{}, {}}, tracked: map[string]*tracker.Tracker{}}
+	t := &Record{began: time.Now(), out: out, secrets: hide, asked: [2]map[string]asked{{}, {}},
+		tracked: map[string]*tracker.Tracker{}}
 	t.event(hide.String(title) + ", " + t.began.Format(time.RFC3339))
 	return t
 }
@@ -162,7 +163,8 @@ func (t *Record) message(d direction, line []byte, length int) {
 	if len(t.notes) > 0 {
 		what += ": " + term.Printable(strings.Join(t.notes, "; "))
 	}
-	t.print("%12.6f %s %s | %s\n", at, arrow, escaped(t.secrets.String(what)), escaped(string(t.secrets.JSON(line))))
+	t.print("%12.6f %s %s | %s\n", at, arrow, escaped(t.secrets.String(what)),
+		escaped(string(t.secrets.JSON(line))))
 }
 
 // escaped writes as JSON does the characters that could move the cursor, change colours, write to the

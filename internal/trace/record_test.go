@@ -32,8 +32,10 @@ func TestTraceOfABrokenServer(t *testing.T) {
 	}
 	write(server, fmt.Sprintf(aPartial, 0, 0))
 	write(host, `{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"t"}}`)
-	write(server, fmt.Sprintf(aPartial, 0, 0), aHandle, fmt.Sprintf(aPartial, 0, 0), fmt.Sprintf(aPartial, 3, 3), fmt.Sprintf(aPartial, 4, 4),
-		anEnd, fmt.Sprintf(aPartial, 5, 5), `{"jsonrpc":"2.0","id":9,"result":{}}`, `{"jsonrpc":"2.0","id":"q","method":"ping"}`)
+	write(server, fmt.Sprintf(aPartial, 0, 0), aHandle, fmt.Sprintf(aPartial, 0, 0),
+		fmt.Sprintf(aPartial, 3, 3), fmt.Sprintf(aPartial, 4, 4),
+		anEnd, fmt.Sprintf(aPartial, 5, 5), `{"jsonrpc":"2.0","id":9,"result":{}}`,
+		`{"jsonrpc":"2.0","id":"q","method":"ping"}`)
 	write(host, `{"jsonrpc":"2.0","id":"q","error":{"code":-1,"message":"no"}}`)
 	var got []string
 	for line := range strings.Lines(out.String()) {
@@ -75,9 +77,12 @@ func TestRecordIsPrintable(t *testing.T) {
 		var out bytes.Buffer
 		r := New(&out, "", nil)
 		for _, line := range []string{
-			`{"jsonrpc":"2.0","id":1,"method":` + text + `}`, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":` + text + `}}`,
-			`{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":` + text + `}}`, "\x1b[31mno message \x9b", `{"jsonrpc":"2.0","id":` + text + `,"result":{}}`,
-			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":` + text + `,"status":` + text + `}}`,
+			`{"jsonrpc":"2.0","id":1,"method":` + text + `}`,
+			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":` + text + `}}`,
+			`{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":` + text + `}}`, "\x1b[31mno message \x9b",
+			`{"jsonrpc":"2.0","id":` + text + `,"result":{}}`,
+			`{"jsonrpc":"2.0","method":"notifications/tasks/status","params":{"taskId":` + text +
+				`,"status":` + text + `}}`,
 		} {
 			for _, d := range []direction{FromHost, fromServer} {
 				before := out.Len()
@@ -88,7 +93,8 @@ func TestRecordIsPrintable(t *testing.T) {
 				}
 				_, message, _ := strings.Cut(noted, " | ")
 				var said, noted2 any
-				if json.Unmarshal([]byte(line), &said) == nil && (json.Unmarshal([]byte(message), &noted2) != nil || !reflect.DeepEqual(said, noted2)) {
+				if json.Unmarshal([]byte(line), &said) == nil &&
+					(json.Unmarshal([]byte(message), &noted2) != nil || !reflect.DeepEqual(said, noted2)) {
 					t.Errorf("%q became %q", line, message)
 				}
 			}

@@ -74,7 +74,8 @@ func Run(ctx context.Context, t *Record, s *Session) (code int, err error) {
 	state := cmd.ProcessState
 	t.event(fmt.Sprintf("the server ended: %v", state))
 	switch status, ok := state.Sys().(syscall.WaitStatus); {
-	case ctx.Err() != nil && ok && status.Signaled(), state.Success() && (waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
+	case ctx.Err() != nil && ok && status.Signaled(), state.Success() &&
+		(waited == nil || errors.Is(waited, exec.ErrWaitDelay)):
 		return 0, nil // even if the signal that was passed on killed the server
 	case ok && status.Signaled():
 		return 128 + int(status.Signal()), nil
@@ -94,12 +95,14 @@ func (s *Session) passOn(t *Record, toServer *Tap, end func()) {
 
 // Relay is Run for a server that is reached through two pipes instead of started, until they end. When the
 // host sends nothing more, finish waits for the answers that the server still owes.
-func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context), s *Session) error {
+func Relay(ctx context.Context, t *Record, server io.ReadWriteCloser, finish func(context.Context),
+	s *Session) error {
 	defer context.AfterFunc(ctx, func() {
 		t.event("runnel trace received a signal, and ends the session")
 		_ = server.Close()
 	})()
-	toHost, toServer := &Tap{To: s.Stdout, Note: t.Lines(fromServer)}, &Tap{To: server, Note: t.Lines(FromHost)}
+	toHost, toServer := &Tap{To: s.Stdout, Note: t.Lines(fromServer)},
+		&Tap{To: server, Note: t.Lines(FromHost)}
 	go s.passOn(t, toServer, func() {
 		rest, cancel := context.WithTimeout(ctx, stopGrace)
 		defer cancel()

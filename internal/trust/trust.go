@@ -35,7 +35,8 @@ type Refusal struct {
 }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", term.Quote(r.Path), r.why, term.Quote(r.Path))
+	return fmt.Sprintf("%s is not used: %s. Read it, then run: runnel trust %s", term.Quote(r.Path), r.why,
+		term.Quote(r.Path))
 }
 
 // Instructions tell a model why tools are missing. The model may have a shell, but only a person may judge
@@ -193,7 +194,8 @@ func (f Files) Add(file string, text []byte) (path string, err error) {
 		return "", err
 	}
 	line, _ := json.Marshal(record{path, hash(text)})
-	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600) // a half-written record trusts nothing
+	// A half-written record trusts nothing.
+	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600)
 }
 
 // List returns the trusted files, one per line, with a remark if a file has changed since.

@@ -27,8 +27,10 @@ const (
 // String describes it to people.
 func (c Comparison) String() string {
 	return [...]string{
-		"the same as the result", "nothing was streamed", "the result has no other content", "the result has more",
-		"the result shows its head and tail", "not the same as the result", "too long to compare with the result",
+		"the same as the result", "nothing was streamed", "the result has no other content",
+		"the result has more",
+		"the result shows its head and tail", "not the same as the result",
+		"too long to compare with the result",
 	}[c]
 }
 
@@ -178,7 +180,8 @@ func isExcerpt(whole, part []byte) bool {
 				return head > least
 			}
 		}
-		if item := bytes.LastIndex(part, []byte("\xff{")); item >= 0 && bytes.HasSuffix(part, []byte("}\xff")) {
+		if item := bytes.LastIndex(part, []byte("\xff{")); item >= 0 &&
+			bytes.HasSuffix(part, []byte("}\xff")) {
 			part = part[:item]
 		} else {
 			part = part[:bytes.LastIndexByte(part[:max(len(part)-1, 0)], '\n')+1]

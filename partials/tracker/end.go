@@ -58,7 +58,8 @@ func (t *Tracker) flush() {
 		t.skip()
 	}
 	switch missing := t.seq.missing(); {
-	case t.dialect == unknownDialect || t.dialect == sep2679: // there is no end mark: Compare shows whether something is missing
+	case t.dialect == unknownDialect || t.dialect == sep2679:
+		// There is no end mark: Compare shows whether something is missing.
 	case missing.To >= missing.From:
 		t.gap(missing)
 		t.seq.next = missing.To + 1

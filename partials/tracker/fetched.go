@@ -43,7 +43,8 @@ func (t *Tracker) segments(result []byte) {
 // cutSeqNr removes the number from a segment: "Remove seqNr field from each segment" ("Segment Merging").
 func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 	var members map[string]json.RawMessage
-	if json.Unmarshal(item, &members) != nil || json.Unmarshal(members["seqNr"], &n) != nil || n < 1 || n > maxNumber {
+	if json.Unmarshal(item, &members) != nil || json.Unmarshal(members["seqNr"], &n) != nil || n < 1 ||
+		n > maxNumber {
 		return 0, nil, false
 	}
 	delete(members, "seqNr")
@@ -55,7 +56,9 @@ func cutSeqNr(item json.RawMessage) (n int64, bare json.RawMessage, ok bool) {
 // or [Tracker.FetchedRange].
 type Wanted struct {
 	After int64 // it comes after this number or, with Log, from this position on
-	Log   bool  // read it from the task's log as text, for FetchedRange; otherwise as a result with lastSeqNr, for Fetched
+	// Read it from the task's log as text, for FetchedRange; otherwise as a result with lastSeqNr, for
+	// Fetched.
+	Log bool
 }
 
 // Wanted returns missing output that can be fetched. With rest it also returns what a server of SEP-1905 has
@@ -107,9 +110,11 @@ func (t *Tracker) FetchedRange(text string, next int64, err error) {
 	if !r.active() {
 		return
 	}
-	has := t.stats.Bytes - r.from // bytes of the text that have already come: at least the tail, which may have grown since
+	// Bytes of the text that have already come: at least the tail, which may have grown since.
+	has := t.stats.Bytes - r.from
 	// Where text replaces something else (an image, output that is no longer kept), its length differs.
-	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) || !strings.HasSuffix(text[:has], string(r.tail)) {
+	if err != nil || r.from+int64(len(text)) != next || has > int64(len(text)) ||
+		!strings.HasSuffix(text[:has], string(r.tail)) {
 		t.giveUp()
 		return
 	}

@@ -92,7 +92,8 @@ func (t *Tracker) progress(params []byte) bool {
 	var token, partial []byte
 	var progress float64
 	var err error
-	for it := rawjson.Over(params); it.Next(); { // most have no partial result; decoding them would be a quarter of the cost of a notification
+	// Most have no partial result; decoding them would be a quarter of the cost of a notification.
+	for it := rawjson.Over(params); it.Next(); {
 		switch string(it.Name) {
 		case "progressToken":
 			token = it.Value

@@ -103,7 +103,8 @@ func (t *Tracker) fetch() {
 	after := t.seq.next - 1
 	switch {
 	case t.o.Missing == nil || t.fetching || t.dialect != sep1905 || len(t.seq.held) == 0:
-	case after < 1 || after == t.fetched: // lastSeqNr must be at least 1; a request that failed is not repeated
+	case after < 1 || after == t.fetched:
+		// LastSeqNr must be at least 1; a request that failed is not repeated.
 		t.skip()
 	default:
 		t.fetching, t.fetched = true, after

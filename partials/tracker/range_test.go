@@ -60,7 +60,8 @@ func TestRangeIsExactOrReported(t *testing.T) {
 				tr.FetchedRange("[5 bytes of output are no longer kept]\n"+text, after+int64(len(text)), nil)
 				return
 			}
-			if page := 40; len(text) > page && after+int64(page) > int64(got.Len()) { // pages end between characters
+			// Pages end between characters.
+			if page := 40; len(text) > page && after+int64(page) > int64(got.Len()) {
 				for text[page]&0xc0 == 0x80 {
 					page++
 				}
@@ -73,7 +74,9 @@ func TestRangeIsExactOrReported(t *testing.T) {
 		was := map[int]bool{}
 		send := func(n int) {
 			was[n] = true
-			tr.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"x","seq":%d,"content":[{"type":"text","text":%q}]}`, n, chunks[n]))
+			tr.Notification("notifications/tasks/partial",
+				fmt.Appendf(nil, `{"taskId":"x","seq":%d,"content":[{"type":"text","text":%q}]}`, n,
+					chunks[n]))
 			ask()
 		}
 		for n := 0; n < sent; n++ {
@@ -104,8 +107,10 @@ func TestRangeIsExactOrReported(t *testing.T) {
 		tr.Flush()
 		missing := len(was) < sent
 		exact := got.String() == whole
-		if !exact && (gaps == 0 || !dead && !quits) || missing && dead && gaps == 0 || exact && gaps > 0 && !dead && !quits {
-			t.Fatalf("seed %d: dead %t, quits %t, missing %t, %d gaps\ngot  %q\nwant %q", seed, dead, quits, missing, gaps, got.String(), whole)
+		if !exact && (gaps == 0 || !dead && !quits) || missing && dead && gaps == 0 ||
+			exact && gaps > 0 && !dead && !quits {
+			t.Fatalf("seed %d: dead %t, quits %t, missing %t, %d gaps\ngot  %q\nwant %q", seed, dead, quits,
+				missing, gaps, got.String(), whole)
 		}
 		for len(asked) > 0 { // what comes too late is not handed out
 			was := got.Len()

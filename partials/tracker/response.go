@@ -15,10 +15,11 @@ type Answer uint8
 
 // The kinds of answers.
 const (
-	AnswerResult   Answer = iota // the result, or anything but the others
-	AnswerHandle                 // a task, which gets its result in other ways
-	AnswerSegments               // segments of SEP-1905, with or without the task; more responses may follow with the same id
-	AnswerQuestion               // input_required: send the call again, with answers
+	AnswerResult Answer = iota // the result, or anything but the others
+	AnswerHandle               // a task, which gets its result in other ways
+	// segments of SEP-1905, with or without the task; more responses may follow with the same id.
+	AnswerSegments
+	AnswerQuestion // input_required: send the call again, with answers
 )
 
 // Response takes a result of the call, the first or a later one, and returns its kind.
@@ -30,7 +31,8 @@ func (t *Tracker) Response(result json.RawMessage) Answer {
 	var own, inside handle // of the task that the result is, or that it holds
 	var segmented, failed bool
 	var related string
-	for it := rawjson.Over(result); it.Next(); { // encoding/json would decode all of a large result to skip it
+	// encoding/json would decode all of a large result to skip it.
+	for it := rawjson.Over(result); it.Next(); {
 		switch string(it.Name) {
 		case "resultType":
 			kind = mcp.ResultType(rawjson.Unquote(it.Value))

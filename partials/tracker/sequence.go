@@ -31,7 +31,8 @@ const (
 )
 
 func (s *sequence) put(n int64, items []json.RawMessage) place {
-	at, held := slices.BinarySearchFunc(s.held, n, func(m numbered, n int64) int { return cmp.Compare(m.number, n) })
+	at, held := slices.BinarySearchFunc(s.held, n,
+		func(m numbered, n int64) int { return cmp.Compare(m.number, n) })
 	if held || n < s.next {
 		return seenBefore
 	}

@@ -188,5 +188,6 @@ func (g Gap) String() string {
 	case g.To == g.From:
 		return fmt.Sprintf("gap: number %d of the output did not come (after %d bytes)", g.From, g.Bytes)
 	}
-	return fmt.Sprintf("gap: numbers %d to %d of the output did not come (after %d bytes)", g.From, g.To, g.Bytes)
+	return fmt.Sprintf("gap: numbers %d to %d of the output did not come (after %d bytes)", g.From,
+		g.To, g.Bytes)
 }

@@ -82,7 +82,8 @@ func (w *watch) feed(t *testing.T, short string) {
 	body, replaces := strings.CutSuffix(body, "=")
 	_, _ = fmt.Sscan(body, &n)
 	status := func(s string) {
-		w.Notification("notifications/tasks/status", fmt.Appendf(nil, `{"taskId":"t","status":%q,"statusMessage":"why"}`, s))
+		w.Notification("notifications/tasks/status",
+			fmt.Appendf(nil, `{"taskId":"t","status":%q,"statusMessage":"why"}`, s))
 	}
 	switch short {
 	case "done":
@@ -118,19 +119,24 @@ func (w *watch) feed(t *testing.T, short string) {
 	case 'h':
 		w.Response(json.RawMessage(`{"task":{"taskId":"t","status":"working"}}`))
 	case 'p':
-		w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%s,"content":[%s]}`, body, text(n)))
+		w.Notification("notifications/tasks/partial",
+			fmt.Appendf(nil, `{"taskId":"t","seq":%s,"content":[%s]}`, body, text(n)))
 	case 'x':
-		w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"other","seq":%s,"content":[%s]}`, body, text(n)))
+		w.Notification("notifications/tasks/partial",
+			fmt.Appendf(nil, `{"taskId":"other","seq":%s,"content":[%s]}`, body, text(n)))
 	case 's':
 		w.Response(segments(body, mark))
 	case 'f':
 		w.Fetched(segments(body, mark), nil)
 	case 'c':
-		w.Notification("notifications/progress", fmt.Appendf(nil, `{"progressToken":"tok","progress":%d,"partialResult":{"chunk":{"content":[%s]},"append":%t,"lastChunk":%t}}`, n, text(n), !replaces, mark))
+		w.Notification("notifications/progress",
+			fmt.Appendf(nil, `{"progressToken":"tok","progress":%d,"partialResult":{"chunk":{"content":[%s]},"append":%t,"lastChunk":%t}}`, n, text(n), !replaces, mark))
 	case 'g':
 		w.Notification("notifications/progress", fmt.Appendf(nil, `{"progressToken":"tok","progress":%d}`, n))
 	case 'r':
-		w.Notification("notifications/tools/partial_result", fmt.Appendf(nil, `{"partialResultToken":"tok","seq":%s,"content":[%s],"final":%t}`, body, text(n), mark))
+		w.Notification("notifications/tools/partial_result",
+			fmt.Appendf(nil, `{"partialResultToken":"tok","seq":%s,"content":[%s],"final":%t}`, body,
+				text(n), mark))
 	default:
 		t.Fatalf("what is %q?", short)
 	}
@@ -151,8 +157,10 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "does not begin at 0", in: "h p2 done", out: "<0-1> 2", end: Done},
 		{name: "reordered", in: "h p1 p0 p3 p2 done", out: "0 1 2 3", end: Done},
 		{name: "all backwards", in: "h p3 p2 p1 p0 done", out: "0 1 2 3", end: Done},
-		{name: "reordered further than the window", in: "h p0 p2 p3 p4 p1 p5 done", window: 2, out: "0 <1-1> 2 3 4 5", end: Done},
-		{name: "late after the window, then repeated", in: "h p1 p2 p3 p0 p0 done", window: 2, out: "<0-0> 1 2 3", end: Done},
+		{name: "reordered further than the window", in: "h p0 p2 p3 p4 p1 p5 done", window: 2,
+			out: "0 <1-1> 2 3 4 5", end: Done},
+		{name: "late after the window, then repeated", in: "h p1 p2 p3 p0 p0 done", window: 2,
+			out: "<0-0> 1 2 3", end: Done},
 		{name: "two gaps", in: "h p1 p3 done", out: "<0-0> 1 <2-2> 3", end: Done},
 		{name: "early partials", in: "p0 x0 p1 h p2 done", out: "0 1 2", end: Done},
 		{name: "early partials out of order", in: "p1 p0 h done", out: "0 1", end: Done},
@@ -165,7 +173,8 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "dies in the middle", in: "h p0 p2 lost", out: "0 <1-1> 2", end: Lost},
 		{name: "dies before the handle", in: "p0 lost", out: "", end: Lost},
 		{name: "expires", in: "h p0 expired", out: "0", end: Expired},
-		{name: "numbers that are none", in: "h p0 p-1 p1.5 p99999999999999999 p\"1\" p1 done", out: "0 1", end: Done},
+		{name: "numbers that are none", in: "h p0 p-1 p1.5 p99999999999999999 p\"1\" p1 done", out: "0 1",
+			end: Done},
 		{name: "a second dialect beside the first", in: "h p0 c1= r0 p1 done", out: "0 1", end: Done},
 		{name: "a plain result and no partials", in: "result", out: "", end: Done},
 		{name: "a plain error", in: "error", out: "", end: Failed},
@@ -176,13 +185,20 @@ func TestBrokenPeers(t *testing.T) {
 		{name: "segments reordered in one response", in: "s2,1 s3! done flush", out: "1 2 3", end: Done},
 		{name: "segments reordered", in: "s1 s3 s2 s4! done flush", out: "1 2 3 4", end: Done},
 		{name: "a segment is missing", in: "s1 s3 s4! done flush", out: "1 <2-2> 3 4", end: Done},
-		{name: "a segment is missing and fetched", in: "s1 s3 f2,3 s4! done flush", out: "1 2 3 4", fetches: []int64{1}, end: Done},
-		{name: "fetched page by page", in: "s1 s9 f2,3 f4,5,6 f7,8,9! done flush", out: "1 2 3 4 5 6 7 8 9", fetches: []int64{1, 3, 6}, end: Done},
-		{name: "fetched with a hole", in: "s1 s5 f3 done flush", out: "1 <2-2> 3 <4-4> 5 <6->", fetches: []int64{1, 3}, end: Done},
-		{name: "late, while it is being fetched", in: "s1 s3 s2 f2,3 s4! done flush", out: "1 2 3 4", fetches: []int64{1}, end: Done},
-		{name: "fetched in vain", in: "s1 s3 f s4! done flush", out: "1 <2-2> 3 4", fetches: []int64{1}, end: Done},
-		{name: "fetch refused", in: "s1 s3 f!err s4! done flush", out: "1 <2-2> 3 4", fetches: []int64{1}, end: Done},
-		{name: "the first is missing: lastSeqNr 0 is invalid", in: "s2 s3! done flush", out: "<1-1> 2 3", fetches: []int64{}, end: Done},
+		{name: "a segment is missing and fetched", in: "s1 s3 f2,3 s4! done flush", out: "1 2 3 4",
+			fetches: []int64{1}, end: Done},
+		{name: "fetched page by page", in: "s1 s9 f2,3 f4,5,6 f7,8,9! done flush", out: "1 2 3 4 5 6 7 8 9",
+			fetches: []int64{1, 3, 6}, end: Done},
+		{name: "fetched with a hole", in: "s1 s5 f3 done flush", out: "1 <2-2> 3 <4-4> 5 <6->",
+			fetches: []int64{1, 3}, end: Done},
+		{name: "late, while it is being fetched", in: "s1 s3 s2 f2,3 s4! done flush", out: "1 2 3 4",
+			fetches: []int64{1}, end: Done},
+		{name: "fetched in vain", in: "s1 s3 f s4! done flush", out: "1 <2-2> 3 4", fetches: []int64{1},
+			end: Done},
+		{name: "fetch refused", in: "s1 s3 f!err s4! done flush", out: "1 <2-2> 3 4", fetches: []int64{1},
+			end: Done},
+		{name: "the first is missing: lastSeqNr 0 is invalid", in: "s2 s3! done flush", out: "<1-1> 2 3",
+			fetches: []int64{}, end: Done},
 		{name: "the end is missing", in: "s1 s2 done flush", out: "1 2 <3->", end: Done},
 		{name: "the end is missing and polled for", in: "s1 s2 done f3! flush", out: "1 2 3", end: Done},
 		{name: "the end came empty", in: "s1 s2 s! done flush", out: "1 2", end: Done},
@@ -204,7 +220,8 @@ func TestBrokenPeers(t *testing.T) {
 
 		// SEP-2998
 		{name: "partial results", in: "r0 r1 r2! result", out: "0 1 2", end: Done},
-		{name: "partial results, all broken", in: "r1 r1 r0 r4 r4 r2 r5! r6 result r3", out: "0 1 2 <3-3> 4 5", end: Done},
+		{name: "partial results, all broken", in: "r1 r1 r0 r4 r4 r2 r5! r6 result r3",
+			out: "0 1 2 <3-3> 4 5", end: Done},
 		{name: "the final one is missing", in: "r0 r1 result", out: "0 1 <2->", end: Done},
 		{name: "dies", in: "r0 lost", out: "0 <1->", end: Lost},
 	} {
@@ -223,7 +240,8 @@ func TestBrokenPeers(t *testing.T) {
 		}
 		end, _ := w.End()
 		if w.String() != c.out || end != c.end || !slices.Equal(fetches, c.fetches) {
-			t.Errorf("%s: %s\n got %s, %v, fetches %v\nwant %s, %v, fetches %v", c.name, c.in, w, end, fetches, c.out, c.end, c.fetches)
+			t.Errorf("%s: %s\n got %s, %v, fetches %v\nwant %s, %v, fetches %v", c.name, c.in, w, end,
+				fetches, c.out, c.end, c.fetches)
 		}
 		if n := strings.Count(c.out, "<"); w.Stats().Gaps != n || len(w.gaps) != n {
 			t.Errorf("%s: %d gaps are counted", c.name, w.Stats().Gaps)
@@ -237,13 +255,17 @@ func TestTrackerHandsOutObjects(t *testing.T) {
 	for name, take := range map[string]func(w *watch){
 		"SEP-2679": func(w *watch) {
 			w.feed(t, "h")
-			w.Notification("notifications/tasks/partial", []byte(`{"taskId":"t","seq":0,"content":`+content+`}`))
+			w.Notification("notifications/tasks/partial",
+				[]byte(`{"taskId":"t","seq":0,"content":`+content+`}`))
 		},
 		"PR #383": func(w *watch) {
-			w.Notification("notifications/progress", []byte(`{"progressToken":"tok","progress":1,"partialResult":{"chunk":{"content":`+content+`}}}`))
+			w.Notification("notifications/progress",
+				[]byte(`{"progressToken":"tok","progress":1,"partialResult":{"chunk":{"content":`+
+					content+`}}}`))
 		},
 		"SEP-2998": func(w *watch) {
-			w.Notification("notifications/tools/partial_result", []byte(`{"partialResultToken":"tok","seq":0,"content":`+content+`}`))
+			w.Notification("notifications/tools/partial_result",
+				[]byte(`{"partialResultToken":"tok","seq":0,"content":`+content+`}`))
 		},
 	} {
 		var got []json.RawMessage
@@ -305,7 +327,8 @@ func TestAnyOrder(t *testing.T) {
 			want = nil // nobody knows that there was anything
 		}
 		if got := w.String(); got != strings.Join(want, " ") {
-			t.Fatalf("seed %d, SEP-%s, window %d: came %v of %d\n got %s\nwant %s", seed, kind, window, came, total, got, strings.Join(want, " "))
+			t.Fatalf("seed %d, SEP-%s, window %d: came %v of %d\n got %s\nwant %s", seed, kind, window, came,
+				total, got, strings.Join(want, " "))
 		}
 		whole := strings.Join(texts(lines...), "")
 		switch got, _ := w.Compare([]json.RawMessage{mcp.Text(whole)}); {
@@ -444,17 +467,21 @@ func TestCompare(t *testing.T) {
 		{[]json.RawMessage{image}, []json.RawMessage{json.RawMessage(`{"mimeType": "image/png", "data": "AA==", "type": "image"}`)}, Same},
 		{[]json.RawMessage{image}, nil, Different},
 		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:]), Excerpt},
-		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:] + "exit code 2\n"), Excerpt},
-		{text(long[:1605]), append(text(long[:500]+"\n[700 bytes are left out]\n"+long[1200:1605]), image), Excerpt},
+		{text(long), text(long[:500] + "\n[700 bytes are left out]\n" + long[1200:] + "exit code 2\n"),
+			Excerpt},
+		{text(long[:1605]), append(text(long[:500]+"\n[700 bytes are left out]\n"+long[1200:1605]), image),
+			Excerpt},
 		{text(long), text(long[:500] + strings.Repeat("?", 300) + long[1200:]), Different},
 		{[]json.RawMessage{odd("0"), odd("1")}, []json.RawMessage{odd("01")}, Same},
 	} {
 		w := newWatch(Options{})
 		w.Handle("t")
 		for i, item := range c.came {
-			w.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[%s]}`, i, item))
+			w.Notification("notifications/tasks/partial",
+				fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[%s]}`, i, item))
 		}
-		if _, rest := w.Compare(c.result); c.want == ResultAdds && (len(rest) != 1 || string(rest[0]) != string(mcp.Text("\nexit code 1"))) ||
+		if _, rest := w.Compare(c.result); c.want == ResultAdds &&
+			(len(rest) != 1 || string(rest[0]) != string(mcp.Text("\nexit code 1"))) ||
 			c.want == NoneStreamed && len(rest) != len(c.result) || c.want == Same && len(rest) > 0 {
 			t.Errorf("beyond %.60s: %.60s", c.came, rest)
 		}
@@ -477,10 +504,12 @@ func TestCompare(t *testing.T) {
 	if got, _ := w.Compare([]json.RawMessage{}); got != ResultEmpty {
 		t.Errorf("PR #383: %v", got)
 	}
-	for _, item := range []json.RawMessage{text("a")[0], text("b")[0], json.RawMessage(`{"type":"image"}`), text("c")[0]} {
+	for _, item := range []json.RawMessage{text("a")[0], text("b")[0], json.RawMessage(`{"type":"image"}`),
+		text("c")[0]} {
 		w.merged.add(pieceOf(item))
 	}
-	if got := w.Came(); len(got) != 3 || !bytes.HasSuffix(got[0], []byte(`ab"}`)) || string(got[1]) != `{"type":"image"}` || string(got[2]) != string(text("c")[0]) {
+	if got := w.Came(); len(got) != 3 || !bytes.HasSuffix(got[0], []byte(`ab"}`)) ||
+		string(got[1]) != `{"type":"image"}` || string(got[2]) != string(text("c")[0]) {
 		t.Errorf("what came: %s", got)
 	}
 }
@@ -492,7 +521,8 @@ func TestTrackerIsBounded(t *testing.T) {
 	big := strings.Repeat("x", 1000)
 	w.Response(json.RawMessage(`{"partial-content":[{"seqNr":1,"type":"text","text":"a"}],"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t"}}}`))
 	for i := range 12 {
-		w.Response(fmt.Appendf(nil, `{"partial-content":[{"seqNr":%d,"type":"text","text":"%s"}]}`, 3+2*i, big))
+		w.Response(fmt.Appendf(nil, `{"partial-content":[{"seqNr":%d,"type":"text","text":"%s"}]}`,
+			3+2*i, big))
 		if w.seq.size > 2*w.bound {
 			t.Fatalf("%d bytes are held", w.seq.size)
 		}
@@ -506,7 +536,8 @@ func TestTrackerIsBounded(t *testing.T) {
 	early := newWatch(Options{})
 	early.bound = 4000
 	for i := range 6 {
-		early.Notification("notifications/tasks/partial", fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[{"type":"text","text":"%s"}]}`, i, big))
+		early.Notification("notifications/tasks/partial",
+			fmt.Appendf(nil, `{"taskId":"t","seq":%d,"content":[{"type":"text","text":"%s"}]}`, i, big))
 	}
 	if len(early.early) > 3 {
 		t.Errorf("%d early partials are kept", len(early.early))
@@ -539,7 +570,8 @@ func TestManyGapsArePassed(t *testing.T) {
 	case <-time.After(30 * time.Second): // a hundred times what it takes
 		t.Fatal("the gaps are still not passed")
 	}
-	if stats := tracker.Stats(); stats.Gaps != last/2+1 || stats.Partials != last/2+1 { // the last gap: the end did not come
+	// The last gap: the end did not come.
+	if stats := tracker.Stats(); stats.Gaps != last/2+1 || stats.Partials != last/2+1 {
 		t.Errorf("%+v", stats)
 	}
 }

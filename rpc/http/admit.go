@@ -18,7 +18,9 @@ func (s *Server) admit(w *statusWriter, r *http.Request) (owner string, ok bool)
 	if s.o.Tokens == nil && s.o.Authority == nil {
 		return s.o.Owner, true
 	}
-	about := "" // "If the request lacks any authentication information [...], the resource server SHOULD NOT include an error code" (RFC 6750, 3.1)
+	// "If the request lacks any authentication information [...], the resource server SHOULD NOT include an
+	// error code" (RFC 6750, 3.1).
+	about := ""
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	token = strings.TrimSpace(token)
 	err := errors.New("send a bearer token that the server knows, as Authorization: Bearer TOKEN")
@@ -46,7 +48,8 @@ func (s *Server) admit(w *statusWriter, r *http.Request) (owner string, ok bool)
 	case errors.Is(err, oauth.ErrUnreachable):
 		s.o.Log.Error().Err(err).Msg("a token cannot be checked")
 		w.Header().Set("Retry-After", "10")
-		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeInternalError, "the token cannot be checked now: try again")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeInternalError,
+			"the token cannot be checked now: try again")
 		return "", false
 	case errors.Is(err, oauth.ErrScope):
 		status, about = http.StatusForbidden, "insufficient_scope"
@@ -74,8 +77,10 @@ func (s *Server) challenge(r *http.Request, about string, problem error) string 
 	if s.o.Authority == nil {
 		return "Bearer " + strings.Join(parts, ", ")
 	}
-	if resource, err := url.Parse(s.resource(r)); err == nil { // otherwise the client's Host is not an address
-		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+strings.TrimSuffix(resource.EscapedPath(), "/"))
+	// Otherwise the client's Host is not an address.
+	if resource, err := url.Parse(s.resource(r)); err == nil {
+		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+
+			strings.TrimSuffix(resource.EscapedPath(), "/"))
 	}
 	add("scope", strings.Join(s.o.Authority.Scopes, " "))
 	return "Bearer " + strings.Join(parts, ", ")

@@ -31,15 +31,17 @@ import (
 func authority(t *testing.T, resource string) (a *Authority, token func(claims map[string]any) string) {
 	t.Helper()
 	issuer := oauthtest.New(t)
-	check, err := oauth.New(oauth.Options{Issuer: issuer.URL, Audience: resource, Scopes: []string{"tools"}, Log: zerolog.Nop()})
+	check, err := oauth.New(oauth.Options{Issuer: issuer.URL, Audience: resource, Scopes: []string{"tools"},
+		Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Authority{Issuer: check, URL: issuer.URL, Resource: resource, Scopes: []string{"tools"}}, func(claims map[string]any) string {
-		all := map[string]any{"scope": "tools"}
-		maps.Copy(all, claims)
-		return issuer.Token(resource, all)
-	}
+	return &Authority{Issuer: check, URL: issuer.URL, Resource: resource,
+			Scopes: []string{"tools"}}, func(claims map[string]any) string {
+			all := map[string]any{"scope": "tools"}
+			maps.Copy(all, claims)
+			return issuer.Token(resource, all)
+		}
 }
 
 // An OAuth resource server: who has no token is told where to get one, and a token's client, else its user,
@@ -74,8 +76,10 @@ func TestAuthority(t *testing.T) {
 		"":                     {401, `Bearer realm="runnel", ` + where},
 		"Bearer x":             {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: it is not a JWT with a supported signature", ` + where},
 		"Bearer " + token(nil): {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: it names no owner: it has no client_id or sub", ` + where},
-		"Bearer " + token(map[string]any{"exp": 1}):     {401, `Bearer realm="runnel", error="invalid_token", error_description="invalid token: token is expired (exp)", ` + where},
-		"Bearer " + token(map[string]any{"scope": "x"}): {403, `Bearer realm="runnel", error="insufficient_scope", error_description="insufficient scope: the token lacks 'tools'", ` + where},
+		"Bearer " + token(map[string]any{"exp": 1}): {401,
+			`Bearer realm="runnel", error="invalid_token", error_description="invalid token: token is expired (exp)", ` + where},
+		"Bearer " + token(map[string]any{"scope": "x"}): {403,
+			`Bearer realm="runnel", error="insufficient_scope", error_description="insufficient scope: the token lacks 'tools'", ` + where},
 	} {
 		r := f.do("POST", initialize, "Authorization: "+bearer)
 		if got := r.Header.Get("WWW-Authenticate"); r.StatusCode != c.status || got != c.challenge {
@@ -88,7 +92,8 @@ func TestAuthority(t *testing.T) {
 		{alice, "alice"},
 	} {
 		f.open("Authorization: Bearer "+c.token, "Host: mcp.example.com:443")
-		if text := f.log.String(); !strings.Contains(text, fmt.Sprintf(`"owner":%q`, c.owner)) || strings.Contains(text, c.token) {
+		if text := f.log.String(); !strings.Contains(text, fmt.Sprintf(`"owner":%q`, c.owner)) ||
+			strings.Contains(text, c.token) {
 			t.Errorf("%s: %s", c.owner, text)
 		}
 	}
@@ -112,7 +117,9 @@ func TestAuthorityIsDown(t *testing.T) {
 	f := serve(t, Options{Authority: &Authority{Issuer: check, URL: nobody}})
 	f.wants(503, "try again", "POST", initialize, "Authorization: Bearer "+token(nil))
 	r := f.do("POST", initialize)
-	if got, want := r.Header.Get("WWW-Authenticate"), "Bearer realm=\"runnel\", resource_metadata=\""+strings.TrimSuffix(f.url, "/mcp")+metadataPath+"/mcp\""; got != want {
+	if got, want := r.Header.Get("WWW-Authenticate"),
+		"Bearer realm=\"runnel\", resource_metadata=\""+strings.TrimSuffix(f.url, "/mcp")+metadataPath+
+			"/mcp\""; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
@@ -141,8 +148,10 @@ func TestProxies(t *testing.T) {
 		{"127.0.0.1:1", "192.0.2.1, garbage", "127.0.0.1", true},
 		{"192.0.2.7:1", "192.0.2.1", "192.0.2.7", false},
 	} {
-		r := &http.Request{RemoteAddr: c.from, Header: http.Header{"X-Forwarded-For": {c.forwarded}, "X-Forwarded-Proto": {"https"}}}
-		if client, encrypted := proxies.client(r), proxies.encrypted(r); client != c.client || encrypted != c.encrypted {
+		r := &http.Request{RemoteAddr: c.from,
+			Header: http.Header{"X-Forwarded-For": {c.forwarded}, "X-Forwarded-Proto": {"https"}}}
+		if client, encrypted := proxies.client(r), proxies.encrypted(r); client != c.client ||
+			encrypted != c.encrypted {
 			t.Errorf("%s for %s: %s, %v", c.from, c.forwarded, client, encrypted)
 		}
 	}
@@ -155,7 +164,8 @@ func writeCertificate(t *testing.T, cert, key, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	public, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +174,8 @@ func writeCertificate(t *testing.T, cert, key, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: public}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
+	for file, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: public},
+		key: {Type: "PRIVATE KEY", Bytes: encoded}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +197,8 @@ func TestTLS(t *testing.T) {
 	f := serve(t, Options{Certificate: fresh})
 	ask := func() (name string) {
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
-		r, err := client.Post("https://"+f.Addr().String()+"/mcp", "application/json", strings.NewReader(initialize))
+		r, err := client.Post("https://"+f.Addr().String()+"/mcp", "application/json",
+			strings.NewReader(initialize))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,8 @@ func (s *Server) holdBytes(owner string, before, more int64) (problem string) {
 	switch limit := int64(s.o.MaxLine); {
 	case all <= bodyRoom || s.heldInAll == body: // a body may have any length if it is the only one
 	case all > limit*bodiesOfOwner && all > body:
-		return fmt.Sprintf("your requests in flight are too large together: the limit is %d bytes", limit*bodiesOfOwner)
+		return fmt.Sprintf("your requests in flight are too large together: the limit is %d bytes",
+			limit*bodiesOfOwner)
 	case s.heldInAll > limit*bodies:
 		return "the requests in flight are too large together: try again"
 	}

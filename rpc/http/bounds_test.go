@@ -88,7 +88,8 @@ func TestLongBodiesOfAnOwner(t *testing.T) {
 			defer close(sent)
 			_, _ = io.WriteString(in, strings.Repeat(" ", f.o.MaxLine-1))
 		}()
-		for deadline := time.Now().Add(watchdog); held(name) < before+int64(f.o.MaxLine)-1 && len(answered) == 0; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(watchdog); held(name) < before+int64(f.o.MaxLine)-1 &&
+			len(answered) == 0; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatal("it is not read")
 			}

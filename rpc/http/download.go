@@ -27,7 +27,8 @@ func (s *Server) download(rw http.ResponseWriter, r *http.Request) {
 	w, began := &statusWriter{ResponseWriter: rw, streams: &s.streams}, time.Now()
 	owner := ""
 	defer func() {
-		s.o.Log.Info().Str("method", r.Method).Str("call", "a file").Int("status", w.status).Dur("took", time.Since(began)).
+		s.o.Log.Info().Str("method", r.Method).Str("call", "a file").Int("status", w.status).
+			Dur("took", time.Since(began)).
 			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")
 	}()
 	if !s.guard.admits(w, r) {
@@ -62,7 +63,8 @@ func (s *Server) download(rw http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Type", file.MIMEType)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(file.Name)}))
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment",
+		map[string]string{"filename": path.Base(file.Name)}))
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")

@@ -13,7 +13,8 @@ func someFile(_ context.Context, task, name string) (*File, error) {
 	if task != "ID" || name != "report/a b.html" {
 		return nil, nil
 	}
-	return &File{Name: name, MIMEType: "text/html; charset=utf-8", SHA256: "abc", Content: strings.NewReader("<script>0123456789</script>")}, nil
+	return &File{Name: name, MIMEType: "text/html; charset=utf-8", SHA256: "abc",
+		Content: strings.NewReader("<script>0123456789</script>")}, nil
 }
 
 // A file is downloaded with a token, as a whole and in ranges, and never as a page that runs.
@@ -25,7 +26,8 @@ func TestDownload(t *testing.T) {
 	f := serve(t, Options{Tokens: always(tokens)})
 	get := func(path, token, ranged string) (status int, body string, h http.Header) {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimSuffix(f.url, "/mcp")+path, nil)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+			strings.TrimSuffix(f.url, "/mcp")+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,14 +54,18 @@ func TestDownload(t *testing.T) {
 		if status != http.StatusOK || body != "<script>0123456789</script>" {
 			t.Errorf("%d %q", status, body)
 		}
-		if h.Get("Content-Disposition") != `attachment; filename="a b.html"` || !strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox") ||
-			h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("ETag") != `"abc"` {
+		if h.Get("Content-Disposition") != `attachment; filename="a b.html"` ||
+			!strings.HasPrefix(h.Get("Content-Security-Policy"), "sandbox") ||
+			h.Get("X-Content-Type-Options") != "nosniff" ||
+			h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("ETag") != `"abc"` {
 			t.Errorf("%v", h)
 		}
-		if status, body, _ := get(path, "secret-token-of-local", "bytes=8-11"); status != http.StatusPartialContent || body != "0123" {
+		if status, body, _ := get(path, "secret-token-of-local",
+			"bytes=8-11"); status != http.StatusPartialContent || body != "0123" {
 			t.Errorf("a range: %d %q", status, body)
 		}
-		for name, want := range map[string]int{path: http.StatusUnauthorized, "/tasks/ID/files/other": http.StatusUnauthorized} {
+		for name, want := range map[string]int{path: http.StatusUnauthorized,
+			"/tasks/ID/files/other": http.StatusUnauthorized} {
 			if status, _, _ := get(name, "", ""); status != want {
 				t.Errorf("%s without a token: %d", name, status)
 			}
@@ -67,7 +73,8 @@ func TestDownload(t *testing.T) {
 				t.Errorf("%s with another token: %d", name, status)
 			}
 		}
-		for _, name := range []string{"/tasks/ID/files/other", "/tasks/OTHER/files/report/a%20b.html", "/tasks/ID/files/..%2f..%2fpasswd"} {
+		for _, name := range []string{"/tasks/ID/files/other", "/tasks/OTHER/files/report/a%20b.html",
+			"/tasks/ID/files/..%2f..%2fpasswd"} {
 			if status, _, _ := get(name, "secret-token-of-local", ""); status != http.StatusNotFound {
 				t.Errorf("%s: %d", name, status)
 			}

@@ -37,8 +37,11 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections), guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
-		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, fronts: newFronts(), brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{}, limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
+	s := &Server{o: o, listener: netutil.LimitListener(shortBuffers{listener}, maxConnections),
+		guard: guard{o.Origins, o.host(), Loopback(listener.Addr().String())},
+		ended: make(chan struct{}), sessions: map[sessionKey]*session{}, fronts: newFronts(),
+		brief: map[*rpc.Session]struct{}{}, inFlight: places{}, waiting: places{},
+		limits: sessionLimits{maxSessions, maxSessionsInAll}, held: map[string]int64{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/mcp", s.serve)
 	mux.HandleFunc(filePath, s.download)
@@ -51,12 +54,14 @@ func Listen(ctx context.Context, address string, o Options) (*Server, error) {
 		mux.HandleFunc("GET /{$}", s.show)
 	}
 	HandleHealth(mux, func(handler http.Handler) http.Handler { return handler }, o.Ready)
-	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience, WriteTimeout: writePatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+	s.http = &http.Server{Handler: mux, ReadHeaderTimeout: headerPatience, ReadTimeout: bodyPatience,
+		WriteTimeout: writePatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
 		ErrorLog: stdlog.New(warnings{o.Log}, "", 0)}
 	if o.Certificate != nil {
-		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return o.Certificate.Get(), nil
-		}}
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+				return o.Certificate.Get(), nil
+			}}
 	}
 	return s, nil
 }
@@ -124,7 +129,8 @@ func (w warnings) Write(line []byte) (int, error) {
 // elsewhere answers requests to other paths: those of a client of 2024-11-05, and those whose URL lacks the
 // path.
 func elsewhere(w http.ResponseWriter, _ *http.Request) {
-	refuse(w, http.StatusNotFound, nil, mcp.CodeInvalidRequest, "nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of 2024-11-05 is not served)")
+	refuse(w, http.StatusNotFound, nil, mcp.CodeInvalidRequest,
+		"nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of 2024-11-05 is not served)")
 }
 
 // serve is the MCP endpoint.
@@ -138,7 +144,8 @@ func (s *Server) serve(rw http.ResponseWriter, r *http.Request) {
 		if s.o.Observe != nil {
 			s.o.Observe(r.Method, w.status)
 		}
-		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).Dur("took", time.Since(began)).
+		s.o.Log.Info().Str("method", r.Method).Str("call", w.call).Int("status", w.status).
+			Dur("took", time.Since(began)).
 			Str("owner", owner).Str("from", s.o.Proxies.client(r)).Msg("http request")
 	}()
 	if !s.guard.admits(w, r) {

@@ -38,7 +38,8 @@ func (c *session) stream(mark string) *exchange {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.last++
-	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll), rejoined: resumable(mark)}
+	e := &exchange{stream: newStream(strconv.Itoa(c.last)+c.names, c.standing.inAll),
+		rejoined: resumable(mark)}
 	e.before = mark
 	e.mark = mark
 	e.asks = c.forward
@@ -65,7 +66,8 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	switch {
 	case e != nil:
 		from, err = e.connect(after)
-	case strings.TrimRight(name, letters) == "0": // what waited on the standing stream was lost with the session before it was revived
+	case strings.TrimRight(name, letters) == "0":
+		// What waited on the standing stream was lost with the session before it was revived.
 		defer c.handOn()
 		return c.standing.begin(), nil
 	}

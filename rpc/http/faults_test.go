@@ -69,13 +69,18 @@ func TestBombs(t *testing.T) {
 		rest   io.Reader
 		status int
 	}{
-		"a body of 1 GiB":            {fmt.Sprintf("%sContent-Length: %d\r\n\r\n", post, gib), io.LimitReader(xs{}, gib), 413},
-		"chunks of 1 GiB":            {post + "Transfer-Encoding: chunked\r\n\r\n40000000\r\n", io.LimitReader(xs{}, gib), 413},
-		"a chunk that has no length": {post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n", io.LimitReader(xs{}, 1<<20), 400},
-		"a header of 1 GiB":          {post + "X: ", io.LimitReader(xs{}, gib), 431},
-		"an address of 1 GiB":        {"POST /", io.LimitReader(xs{}, gib), 431},
-		"a million headers":          {post + strings.Repeat("X: x\r\n", 1_000_000), nil, 431},
-		"a million values":           {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: " + strings.Repeat("a/b,", 5000) + "\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n", nil, 406},
+		"a body of 1 GiB": {fmt.Sprintf("%sContent-Length: %d\r\n\r\n", post, gib),
+			io.LimitReader(xs{}, gib), 413},
+		"chunks of 1 GiB": {post + "Transfer-Encoding: chunked\r\n\r\n40000000\r\n",
+			io.LimitReader(xs{}, gib), 413},
+		"a chunk that has no length": {post + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+			io.LimitReader(xs{}, 1<<20), 400},
+		"a header of 1 GiB":   {post + "X: ", io.LimitReader(xs{}, gib), 431},
+		"an address of 1 GiB": {"POST /", io.LimitReader(xs{}, gib), 431},
+		"a million headers":   {post + strings.Repeat("X: x\r\n", 1_000_000), nil, 431},
+		"a million values": {"POST /mcp HTTP/1.1\r\nHost: localhost\r\nAccept: " +
+			strings.Repeat("a/b,", 5000) + "\r\nContent-Type: application/json\r\nContent-Length: 0\r\n\r\n",
+			nil, 406},
 	} {
 		r, taken := f.send(c.head, c.rest)
 		if r.StatusCode != c.status || c.rest != nil && taken > most {
@@ -154,8 +159,10 @@ func TestHostWithoutPort(t *testing.T) {
 func TestContentTypes(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
-	for kind, status := range map[string]int{"application/json": 200, "Application/JSON; charset=UTF-8": 200, "": 415, "application/json-rpc": 415, "text/plain": 415,
-		"application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415, "application/json, text/plain": 415} {
+	for kind, status := range map[string]int{"application/json": 200, "Application/JSON; charset=UTF-8": 200,
+		"": 415, "application/json-rpc": 415, "text/plain": 415,
+		"application/x-www-form-urlencoded": 415, "multipart/form-data; boundary=x": 415,
+		"application/json, text/plain": 415} {
 		f.wants(status, "", "POST", initialize, "Content-Type: "+kind)
 	}
 }
@@ -216,14 +223,16 @@ func TestIdleClients(t *testing.T) { // alone: it counts goroutines and bytes
 			if left <= goroutines && bytes <= most {
 				return bytes
 			} else if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines are left of %d, and %d bytes, more than %d", left, goroutines, bytes, most)
+				t.Fatalf("%d goroutines are left of %d, and %d bytes, more than %d", left, goroutines,
+					bytes, most)
 			}
 		}
 	}
 	leave := listen(n)
 	full, many := use()
 	each := (full - before) / n
-	t.Logf("%d bytes and %d goroutines for each client that listens, its own side of the connection included", each, (many-goroutines)/n)
+	t.Logf("%d bytes and %d goroutines for each client that listens, its own side of the connection included",
+		each, (many-goroutines)/n)
 	if each > 128<<10 {
 		t.Errorf("%d bytes for each client", each)
 	}

@@ -82,7 +82,8 @@ func (s *Server) forward(
 			}
 			if r.Context().Err() == nil { // the client still waits
 				became = silent
-				s.o.Log.Warn().Err(err).Str("front", front).Msg("the front that has the session does not answer")
+				s.o.Log.Warn().Err(err).Str("front", front).
+					Msg("the front that has the session does not answer")
 			}
 			const silence = "the server that has the session does not answer: try again"
 			refuse(w, http.StatusServiceUnavailable, id, mcp.CodeBusy, silence)

@@ -56,7 +56,8 @@ func (f *Fresh[T]) Get() T {
 		f.log.Info().Strs("files", f.files).Msg("read again")
 	case err.Error() != f.said: // one file may be written before the other
 		f.said = err.Error()
-		f.log.Error().Err(err).Strs("files", f.files).Msg("the files are not valid: their last valid content is used")
+		f.log.Error().Err(err).Strs("files", f.files).
+			Msg("the files are not valid: their last valid content is used")
 	}
 	return f.value
 }
@@ -76,5 +77,6 @@ func unchanged(a, b os.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return os.SameFile(a, b) && (!a.Mode().IsRegular() || a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
+	return os.SameFile(a, b) && (!a.Mode().IsRegular() ||
+		a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }

@@ -44,7 +44,8 @@ func TestTwoFronts(t *testing.T) {
 		for e := range events(asked.Body) {
 			if strings.Contains(e.data, "elicitation/create") {
 				id := strings.TrimSuffix(strings.Split(strings.Split(e.data, `"id":`)[1], ",")[0], "}")
-				a.wants(202, "", "POST", `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept"}}`, session)
+				a.wants(202, "", "POST", `{"jsonrpc":"2.0","id":`+id+`,"result":{"action":"accept"}}`,
+					session)
 			}
 			if strings.Contains(e.data, `"result"`) && !strings.Contains(e.data, "accept") {
 				t.Errorf("%s", e.data)
@@ -140,7 +141,8 @@ func TestFrontEnds(t *testing.T) {
 			t.Errorf("up to line %d", next)
 		}
 		for _, text := range stored.all {
-			if strings.Contains(text, "a:1") || !strings.Contains(text, "a:2") || !strings.Contains(text, "info") ||
+			if strings.Contains(text, "a:1") || !strings.Contains(text, "a:2") ||
+				!strings.Contains(text, "info") ||
 				!strings.Contains(text, b.o.Advertise) {
 				t.Errorf("stored: %s", text)
 			}

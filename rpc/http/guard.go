@@ -102,9 +102,11 @@ func (g guard) allows(w http.ResponseWriter, r *http.Request) (asked bool) {
 		return false
 	}
 	h.Set("Access-Control-Allow-Methods", "POST, GET, DELETE")
-	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", headers.Version, headers.Session, headers.Method, headers.Name}
+	allowed := []string{"Authorization", "Content-Type", "Last-Event-Id", headers.Version, headers.Session,
+		headers.Method, headers.Name}
 	for wanted := range strings.SplitSeq(r.Header.Get("Access-Control-Request-Headers"), ",") {
-		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name, headers.Param) {
+		if name := http.CanonicalHeaderKey(strings.TrimSpace(wanted)); strings.HasPrefix(name,
+			headers.Param) {
 			allowed = append(allowed, name)
 		}
 	}

@@ -22,10 +22,13 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 			return
 		}
 	case id == "" && m.method == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError, "the body is not a JSON-RPC message that begins a session")
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeParseError,
+			"the body is not a JSON-RPC message that begins a session")
 		return
 	case id == "":
-		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest, "no session: send initialize first, and the "+headers.Session+" of its response with all that follows")
+		refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidRequest,
+			"no session: send initialize first, and the "+headers.Session+
+				" of its response with all that follows")
 		return
 	default:
 		if c = s.acquire(w, r, owner, m.id, body); c == nil {
@@ -48,7 +51,8 @@ func (s *Server) postHandshake(w *statusWriter, r *http.Request, owner string, b
 		a.unanswered(w)
 		return
 	case err != nil:
-		refuse(w, http.StatusNotFound, m.id, mcp.CodeNoSession, "the session has ended: send initialize again")
+		refuse(w, http.StatusNotFound, m.id, mcp.CodeNoSession,
+			"the session has ended: send initialize again")
 		return
 	}
 	if m.method == "tasks/result" {
@@ -75,7 +79,8 @@ func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 	if r.Header.Get(headers.Session) == "" || v != nil && v.Stateless {
 		w.Header().Set("Allow", "POST")
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
-			"GET needs the "+headers.Session+" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
+			"GET needs the "+headers.Session+
+				" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
 		return
 	}
 	if !accepts(r, "text/event-stream") {
@@ -100,10 +105,12 @@ func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 		return
 	case err != nil:
 		s.o.Log.Warn().Err(err).Msg("a stream cannot be resumed now")
-		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the stream cannot be resumed now: try again")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy,
+			"the stream cannot be resumed now: try again")
 		return
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream lasts longer than sending a request may take
+	// a stream lasts longer than sending a request may take.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	a := &answer{sender: from, primed: c.primed(), after: last}
 	whole := a.sendEvents(w, r)
 	cut := s.cut(c, from, whole)
@@ -133,7 +140,8 @@ func (s *Server) cut(c *session, from *sender, whole bool) bool {
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 	if r.Header.Get(headers.Session) == "" {
 		w.Header().Set("Allow", "POST")
-		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest, "DELETE needs the "+headers.Session+" of a session")
+		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
+			"DELETE needs the "+headers.Session+" of a session")
 		return
 	}
 	c := s.acquire(w, r, owner, nil, nil)
@@ -143,7 +151,8 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, owner string) {
 	s.release(c)
 	if err := s.unstore(r.Context(), c); err != nil { // first, so that no request revives it
 		s.o.Log.Warn().Err(err).Str("owner", owner).Msg("a session cannot be ended now")
-		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy, "the session cannot be ended now: try again")
+		refuse(w, http.StatusServiceUnavailable, nil, mcp.CodeBusy,
+			"the session cannot be ended now: try again")
 		return
 	}
 	s.close(c)

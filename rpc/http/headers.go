@@ -37,8 +37,10 @@ func readMessage(body []byte) message {
 	if !rawjson.IsObject(body) {
 		return message{}
 	}
-	m := message{id: rawjson.Member(body, "id"), method: rawjson.StringMember(body, "method"), params: rawjson.Member(body, "params")}
-	if slices.Contains([]string{"resources/subscribe", "resources/unsubscribe", "logging/setLevel"}, m.method) {
+	m := message{id: rawjson.Member(body, "id"), method: rawjson.StringMember(body, "method"),
+		params: rawjson.Member(body, "params")}
+	if slices.Contains([]string{"resources/subscribe", "resources/unsubscribe", "logging/setLevel"},
+		m.method) {
 		m.adds = [][]byte{body}
 	}
 	if !rawjson.IsObject(m.params) {

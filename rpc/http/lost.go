@@ -33,7 +33,8 @@ func resumable(mark string) bool { return mark != "" && !strings.HasPrefix(mark,
 // lost returns the answer to the request whose id is in a mark, nil if there is none.
 func lost(mark string) []byte {
 	id, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(mark, lostPrefix))
-	answer := rpc.Refusal(id, rpc.Errorf(mcp.CodeInternalError, "the answer is lost: the server was restarted, or the connection was lost for too long"))
+	answer := rpc.Refusal(id, rpc.Errorf(mcp.CodeInternalError,
+		"the answer is lost: the server was restarted, or the connection was lost for too long"))
 	if err != nil || rawjson.Member(answer, "id") == nil {
 		return nil
 	}

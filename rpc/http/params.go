@@ -49,7 +49,8 @@ func compareArgument(r *http.Request, header string, value []byte) string {
 // the body value numerically".
 func sameNumber(header, value string) bool {
 	var a, b json.Number
-	if json.Unmarshal([]byte(header), &a) != nil || json.Unmarshal([]byte(value), &b) != nil || value[0] == '"' || header[0] == '"' {
+	if json.Unmarshal([]byte(header), &a) != nil || json.Unmarshal([]byte(value), &b) != nil ||
+		value[0] == '"' || header[0] == '"' {
 		return false
 	}
 	x, err := a.Float64()

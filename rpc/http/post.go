@@ -22,11 +22,13 @@ const bodyPatience = 30 * time.Second
 // post takes a message.
 func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
-		refuse(w, http.StatusUnsupportedMediaType, nil, mcp.CodeInvalidRequest, "Content-Type must be application/json")
+		refuse(w, http.StatusUnsupportedMediaType, nil, mcp.CodeInvalidRequest,
+			"Content-Type must be application/json")
 		return
 	}
 	if !accepts(r, "application/json") || !accepts(r, "text/event-stream") {
-		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest, "Accept must list application/json and text/event-stream")
+		refuse(w, http.StatusNotAcceptable, nil, mcp.CodeInvalidRequest,
+			"Accept must list application/json and text/event-stream")
 		return
 	}
 	body, release, status, problem := s.read(w, r, owner)
@@ -57,7 +59,8 @@ func (s *Server) post(w *statusWriter, r *http.Request, owner string) {
 }
 
 // read reads a body and makes it one line. The caller must call release when it no longer needs the body.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (body []byte, release func(), status int, problem string) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request,
+	owner string) (body []byte, release func(), status int, problem string) {
 	held := int64(0)
 	release = func() { s.freeBytes(owner, held) }
 	tooLong := fmt.Sprintf("message too long: the limit is %d bytes", s.o.MaxLine)
@@ -80,8 +83,9 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, owner string) (bod
 		}
 		switch {
 		case err == io.EOF:
-			_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the server keeps reading from the connection to notice that it closes
-			body = bytes.TrimSpace(body)                                   // as Take does, so that what is checked here is what is served
+			// The server keeps reading from the connection to notice that it closes.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			body = bytes.TrimSpace(body) // as Take does, so that what is checked here is what is served
 			if bytes.IndexByte(body, '\n') >= 0 {
 				var line bytes.Buffer
 				if json.Compact(&line, body) == nil { // otherwise it is refused as it is
@@ -106,12 +110,15 @@ func (s *Server) postStateless(w *statusWriter, r *http.Request, owner string, b
 	}
 	if m.id != nil {
 		if m.version == nil {
-			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams, fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion, mcp.MetaClientCapabilities))
+			refuse(w, http.StatusBadRequest, m.id, mcp.CodeInvalidParams,
+				fmt.Sprintf("params._meta with %q and %q is missing", mcp.MetaProtocolVersion,
+					mcp.MetaClientCapabilities))
 			return
 		}
 		problem := mismatch(r, m)
 		if problem == "" && m.method == "tools/call" {
-			problem = paramMismatch(r, served.InputSchema(r.Context(), rawjson.StringMember(m.params, "name")), m.params)
+			problem = paramMismatch(r, served.InputSchema(r.Context(),
+				rawjson.StringMember(m.params, "name")), m.params)
 		}
 		if problem != "" {
 			refuse(w, http.StatusBadRequest, m.id, mcp.CodeHeaderMismatch, problem)
@@ -128,7 +135,8 @@ func (s *Server) postStateless(w *statusWriter, r *http.Request, owner string, b
 		s.end(c)
 	}()
 	st := newStream("", nil)
-	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete, unanswered: s.unanswered(m, nil)}
+	a := &answer{sender: st.begin(), stateless: true, malformed: !m.complete,
+		unanswered: s.unanswered(m, nil)}
 	x, err := c.Take(body, st)
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, m.id, mcp.CodeBusy, errStopped.Error())

@@ -21,7 +21,8 @@ func ParseProxy(text string) (netip.Prefix, error) {
 
 func (p Proxies) has(address string) bool {
 	ip, err := netip.ParseAddr(address)
-	return err == nil && slices.ContainsFunc(p, func(one netip.Prefix) bool { return one.Contains(ip.Unmap()) })
+	return err == nil && slices.ContainsFunc(p,
+		func(one netip.Prefix) bool { return one.Contains(ip.Unmap()) })
 }
 
 // peer returns the address at the other end of the connection.

@@ -41,7 +41,8 @@ type answer struct {
 	malformed bool   // it lacks what that era requires
 	events    bool   // events were sent
 
-	unanswered func(w http.ResponseWriter) // answers a request that ended without an answer; nil: it is not a request
+	// Answers a request that ended without an answer; nil: it is not a request.
+	unanswered func(w http.ResponseWriter)
 }
 
 // respond sends what answers a line: a single response as JSON, no lines as 202, everything else as events.
@@ -97,7 +98,8 @@ func statelessStatus(code int) int {
 	switch code {
 	case mcp.CodeMethodNotFound:
 		return http.StatusNotFound
-	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability, mcp.CodeUnsupportedVersion:
+	case mcp.CodeParseError, mcp.CodeInvalidRequest, mcp.CodeHeaderMismatch, mcp.CodeMissingCapability,
+		mcp.CodeUnsupportedVersion:
 		return http.StatusBadRequest
 	}
 	return http.StatusOK
@@ -172,7 +174,8 @@ func refuse(w http.ResponseWriter, status int, id []byte, code int, problem stri
 		h.Set("Retry-After", "1") // what is in flight ends soon
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem})) // fails only when the reader has closed
+	// Fails only when the reader has closed.
+	_, _ = w.Write(rpc.Refusal(id, &rpc.Error{Code: code, Message: problem}))
 }
 
 // statusWriter remembers the status of a response, for the log.

@@ -41,7 +41,8 @@ func (r *rows) Session(_ context.Context, owner, id string) (session []byte, ver
 	return []byte(r.all[key]), r.puts[key], r.fails
 }
 
-func (r *rows) PutSession(_ context.Context, owner, id string, session []byte, version uint64) (uint64, error) {
+func (r *rows) PutSession(_ context.Context, owner, id string, session []byte,
+	version uint64) (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	key := owner + " " + id
@@ -88,7 +89,8 @@ func addLogged(s *rpc.Server, n, size int, open, written chan struct{}) {
 				if c.Marks() {
 					dst = fmt.Appendf(dst, "from%d", i+1)
 				}
-				return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":"%s"}}`+"\n", i, pad)
+				return fmt.Appendf(dst, `{"jsonrpc":"2.0","method":"n","params":{"i":%d,"pad":"%s"}}`+"\n", i,
+					pad)
 			})
 			if err != nil {
 				return err
@@ -96,7 +98,8 @@ func addLogged(s *rpc.Server, n, size int, open, written chan struct{}) {
 		}
 		return nil
 	}
-	s.Handle(rpc.Handshake, "logged", func(ctx context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+	s.Handle(rpc.Handshake, "logged", func(ctx context.Context, c *rpc.Caller,
+		_ json.RawMessage) (any, error) {
 		release := c.Hold()
 		return rpc.After{Mark: "from0", Result: struct{}{}, Do: func() {
 			go func() {
@@ -365,7 +368,8 @@ func TestAnswerIsLost(t *testing.T) {
 			t.Fatalf("after %q: %q", e.id, told)
 		}
 	}
-	for _, id := range []string{answer.id, "9-1-call:", "9-1-call:MQ==", "9-1-call:InEi", "9-1-call:InE", "9-1-call:bnVsbA", "9-1-call:e30"} {
+	for _, id := range []string{answer.id, "9-1-call:", "9-1-call:MQ==", "9-1-call:InEi", "9-1-call:InE",
+		"9-1-call:bnVsbA", "9-1-call:e30"} {
 		status := 410
 		if id == "9-1-call:InEi" { // "q"
 			status = 200

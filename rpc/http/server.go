@@ -41,14 +41,16 @@ type Options struct {
 	Origins   []string        // pages that may use the server, beside those of this machine
 	Proxies   Proxies         // trusted to say who a client is
 
-	Sessions  Sessions // where fronts find each other's sessions; nil: they end with the process
-	Advertise string   // the URL where other fronts reach this one, to pass on requests of its sessions; "": nowhere
+	Sessions Sessions // where fronts find each other's sessions; nil: they end with the process
+	// The URL where other fronts reach this one, to pass on requests of its sessions; "": nowhere.
+	Advertise string
 
 	Page *Page // the page at GET /; nil: none
 
 	Certificate *Fresh[*tls.Certificate] // nil: no TLS
 	Observe     func(method string, status int)
-	Ready       func(ctx context.Context) error // fails if no calls should be sent here; anyone reads why. nil: it never fails
+	// Fails if no calls should be sent here; anyone reads why. nil: it never fails.
+	Ready func(ctx context.Context) error
 
 	MaxLine     int           // bytes of the longest body
 	MaxInFlight int           // requests of an owner that are answered at once
@@ -193,7 +195,8 @@ func (s *Server) enterWait(owner string) (problem string) {
 	case s.stopped:
 		return errStopped.Error()
 	case s.waiting[owner] >= maxWaits:
-		return fmt.Sprintf("too many of your streams and requests wait: the limit is %d: end some of them", maxWaits)
+		return fmt.Sprintf("too many of your streams and requests wait: the limit is %d: end some of them",
+			maxWaits)
 	case all >= maxWaitsInAll:
 		return fmt.Sprintf("too many streams and requests wait: the limit for all clients is %d: try again later", maxWaitsInAll)
 	}

@@ -71,7 +71,9 @@ func serve(t *testing.T, o Options) *front {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, ok := owners[owner]; !ok {
-			owners[owner] = Served{Server: f.methods(o), InputSchema: func(context.Context, string) []byte { return []byte(mirroring) }, File: someFile}
+			owners[owner] = Served{Server: f.methods(o),
+				InputSchema: func(context.Context, string) []byte { return []byte(mirroring) },
+				File:        someFile}
 		}
 		return owners[owner], nil
 	}
@@ -97,7 +99,10 @@ const mirroring = `{"properties":{"region":{"type":"string","x-mcp-header":"Regi
 func (f *front) methods(o Options) *rpc.Server {
 	s := rpc.NewServer(&rpc.Options{MaxLine: o.MaxLine, MaxInFlight: o.MaxInFlight, Log: o.Log})
 	for _, era := range []rpc.Era{rpc.Handshake, rpc.Stateless} {
-		s.Handle(era, "tools/call", func(_ context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) { return params, nil })
+		s.Handle(era, "tools/call", func(_ context.Context, _ *rpc.Caller, params json.RawMessage) (any,
+			error) {
+			return params, nil
+		})
 		s.Handle(era, "count", func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 			var p struct{ N, Size, EveryMs int }
 			_ = json.Unmarshal(params, &p)
@@ -169,7 +174,8 @@ func (f *front) wants(status int, contains, method, body string, headers ...stri
 	r := f.do(method, body, headers...)
 	text, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != status || !strings.Contains(string(text), contains) {
-		f.t.Errorf("%s %.200s %q: %d %s %v, want %d %s", method, body, headers, r.StatusCode, text, err, status, contains)
+		f.t.Errorf("%s %.200s %q: %d %s %v, want %d %s", method, body, headers, r.StatusCode, text, err,
+			status, contains)
 	}
 }
 
@@ -221,7 +227,8 @@ func TestSessions(t *testing.T) {
 	session := f.open()
 	call := `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"x"}}`
 	f.wants(200, `{"jsonrpc":"2.0","id":7,"result":{"name":"x"}}`, "POST", call, session)
-	f.wants(200, `"id":7`, "POST", strings.ReplaceAll(call, ",", ",\r\n\t"), session, "Mcp-Protocol-Version: 2025-11-25")
+	f.wants(200, `"id":7`, "POST", strings.ReplaceAll(call, ",", ",\r\n\t"), session,
+		"Mcp-Protocol-Version: 2025-11-25")
 	f.wants(200, `-32601`, "POST", `{"jsonrpc":"2.0","id":7,"method":"no"}`, session)
 	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/initialized"}`, session)
 	f.wants(202, "", "POST", `{"jsonrpc":"2.0","id":99,"result":{}}`, session)
@@ -233,7 +240,8 @@ func TestSessions(t *testing.T) {
 	f.wants(400, "-32700", "POST", "garbage")
 	f.wants(404, `"id":7,"error":{"code":-32001,`, "POST", call, "Mcp-Session-Id: foreign")
 	f.wants(400, `"id":7`, "POST", call, session, "Mcp-Protocol-Version: 1999-01-01")
-	if r := f.do("POST", strings.Replace(initialize, "2025-11-25", "", 1)); r.StatusCode != http.StatusOK || r.Header.Get(headers.Session) != "" {
+	if r := f.do("POST", strings.Replace(initialize, "2025-11-25", "", 1)); r.StatusCode != http.StatusOK ||
+		r.Header.Get(headers.Session) != "" {
 		t.Errorf("a session that cannot be opened: %d, %q", r.StatusCode, r.Header.Get(headers.Session))
 	}
 	f.wants(415, "", "POST", call, session, "Content-Type: text/plain")
@@ -255,7 +263,8 @@ func TestSessions(t *testing.T) {
 
 // era is a request of 2026-07-28, and its headers.
 func era(method, members string) (body string, headers []string) {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%q:"2026-07-28",%q:{}}}}`, method, members, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s"_meta":{%q:"2026-07-28",%q:{}}}}`,
+			method, members, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities),
 		[]string{"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: " + method}
 }
 
@@ -268,7 +277,8 @@ func TestNoEndpoint(t *testing.T) {
 		elsewhere := *f
 		elsewhere.url = strings.TrimSuffix(f.url, "/mcp") + path
 		for _, method := range []string{"GET", "POST"} {
-			elsewhere.wants(404, "the MCP endpoint is /mcp, for clients of 2025-03-26 or later", method, initialize)
+			elsewhere.wants(404, "the MCP endpoint is /mcp, for clients of 2025-03-26 or later", method,
+				initialize)
 		}
 	}
 }
@@ -293,13 +303,18 @@ func TestStateless(t *testing.T) {
 	}
 	twice, th := era("tasks/get", `"taskId":"a","taskId":"b",`)
 	f.wants(400, `-32020`, "POST", twice, append(th, "Mcp-Name: a")...)
-	f.wants(400, `-32020`, "POST", call, with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2025-11-25")...)
-	f.wants(400, `-32022`, "POST", strings.Replace(call, "2026-07-28", "2099-01-01", 1), with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2099-01-01")...)
-	f.wants(400, `-32602`, "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`, "Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
-	f.wants(400, `-32602`, "POST", strings.Replace(call, `:{}}}`, `:1}}`, 1), with("Mcp-Name: =?base64?aMOp?=")...)
+	f.wants(400, `-32020`, "POST", call,
+		with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2025-11-25")...)
+	f.wants(400, `-32022`, "POST", strings.Replace(call, "2026-07-28", "2099-01-01", 1),
+		with("Mcp-Name: =?base64?aMOp?=", "Mcp-Protocol-Version: 2099-01-01")...)
+	f.wants(400, `-32602`, "POST", `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`,
+		"Mcp-Protocol-Version: 2026-07-28", "Mcp-Method: tools/list")
+	f.wants(400, `-32602`, "POST", strings.Replace(call, `:{}}}`, `:1}}`, 1),
+		with("Mcp-Name: =?base64?aMOp?=")...)
 	unknown, uh := era("unknown", "")
 	f.wants(404, `-32601`, "POST", unknown, uh...)
-	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/x"}`, "Mcp-Protocol-Version: 2026-07-28")
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/x"}`,
+		"Mcp-Protocol-Version: 2026-07-28")
 	f.wants(400, `-32700`, "POST", `{`, "Mcp-Protocol-Version: 2026-07-28")
 	f.wants(405, "", "GET", "", "Mcp-Protocol-Version: 2026-07-28")
 	f.wants(405, "", "DELETE", "", "Mcp-Protocol-Version: 2026-07-28")
@@ -312,7 +327,8 @@ func TestStateless(t *testing.T) {
 		}
 		got = append(got, rawjson.StringMember([]byte(e.data), "method"))
 	}
-	if !slices.Equal(got, []string{"n", "n", "n", ""}) || r.Header.Get("Content-Type") != "text/event-stream" {
+	if !slices.Equal(got, []string{"n", "n", "n", ""}) ||
+		r.Header.Get("Content-Type") != "text/event-stream" {
 		t.Errorf("%q %v", got, r)
 	}
 }
@@ -345,7 +361,8 @@ func TestMirroredArguments(t *testing.T) {
 		if c.status != 200 {
 			contains = "-32020"
 		}
-		f.wants(c.status, contains, "POST", call, append(append(h, "Mcp-Name: x"), strings.Split(c.headers, "|")...)...)
+		f.wants(c.status, contains, "POST", call,
+			append(append(h, "Mcp-Name: x"), strings.Split(c.headers, "|")...)...)
 	}
 }
 
@@ -383,7 +400,8 @@ func TestClosing(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	default:
 	}
-	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`, session)
+	f.wants(202, "", "POST", `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`,
+		session)
 	if err := <-f.cancelled; err != rpc.ErrCancelled {
 		t.Error(err)
 	}
@@ -414,7 +432,8 @@ func TestUnanswered(t *testing.T) {
 		r := <-answered
 		text, err := io.ReadAll(r.Body)
 		began := r.Header.Get("Content-Type") == "text/event-stream" // on a busy machine
-		if err != nil || !began && (r.StatusCode != []int{200, 404}[id] || !strings.Contains(string(text), `"error"`)) {
+		if err != nil || !began && (r.StatusCode != []int{200, 404}[id] ||
+			!strings.Contains(string(text), `"error"`)) {
 			t.Errorf("%v %s %v", r, text, err)
 		}
 	}
@@ -443,7 +462,8 @@ func TestResume(t *testing.T) {
 			left := rng.IntN(200)
 			for e := range events(r.Body) {
 				last = e.id
-				if i := string(rawjson.Member(rawjson.Member([]byte(e.data), "params"), "i")); e.data != "" && i != fmt.Sprint(next) && next < n {
+				if i := string(rawjson.Member(rawjson.Member([]byte(e.data), "params"), "i")); e.data != "" &&
+					i != fmt.Sprint(next) && next < n {
 					t.Fatalf("%s comes at %d", i, next)
 				}
 				if e.data != "" {
@@ -477,7 +497,8 @@ func TestStandingStream(t *testing.T) {
 		}
 	}
 	name, _, _ := strings.Cut(got[0].id, "-")
-	if want := (event{name + "-1", `{"jsonrpc":"2.0","method":"opened"}`}); name[0] != '0' || got[0] != (event{id: name + "-0"}) || got[1] != want {
+	if want := (event{name + "-1", `{"jsonrpc":"2.0","method":"opened"}`}); name[0] != '0' ||
+		got[0] != (event{id: name + "-0"}) || got[1] != want {
 		t.Errorf("%q", got)
 	}
 	second := f.do("GET", "", session, "Last-Event-ID: "+got[0].id)
@@ -508,7 +529,8 @@ func TestOpenAfterStop(t *testing.T) {
 	t.Parallel()
 	f := serve(t, Options{})
 	f.Stop()
-	if _, err := f.Server.open(t.Context(), "local"); err == nil || !strings.Contains(err.Error(), "shutting down") {
+	if _, err := f.Server.open(t.Context(), "local"); err == nil ||
+		!strings.Contains(err.Error(), "shutting down") {
 		t.Error(err)
 	}
 }
@@ -519,7 +541,8 @@ func TestOpen(t *testing.T) {
 	f := serve(t, Options{})
 	wants := func(sessions, streams int) {
 		t.Helper()
-		for deadline := time.Now().Add(watchdog); ; time.Sleep(time.Millisecond) { // a connection that closes is seen a moment later
+		// A connection that closes is seen a moment later.
+		for deadline := time.Now().Add(watchdog); ; time.Sleep(time.Millisecond) {
 			if s, n := f.Open(); s == sessions && n == streams {
 				return
 			} else if time.Now().After(deadline) {
@@ -547,7 +570,8 @@ func TestSlowClient(t *testing.T) {
 	f := serve(t, Options{})
 	header := f.open()
 	const n, size = 2000, 10_000
-	r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":%d,"size":%d}}`, n, size), header)
+	r := f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":%d,"size":%d}}`, n,
+		size), header)
 	var c *session
 	f.mu.Lock()
 	for _, c = range f.sessions {
@@ -593,7 +617,8 @@ func TestWhoMayComeIn(t *testing.T) {
 	}
 	f := serve(t, Options{Tokens: always(tokens), Origins: []string{"https://app.example.com"}})
 	const asAlice, asBob = "Authorization: Bearer " + alice, "Authorization: bearer " + bob
-	for _, token := range []string{"", "Authorization: Bearer " + alice + "x", "Authorization: Bearer ", "Authorization: Basic " + alice, "Authorization: " + alice} {
+	for _, token := range []string{"", "Authorization: Bearer " + alice + "x", "Authorization: Bearer ",
+		"Authorization: Basic " + alice, "Authorization: " + alice} {
 		r := f.do("POST", initialize, token)
 		challenge := `Bearer realm="runnel"`
 		if token == "Authorization: Bearer "+alice+"x" {
@@ -609,18 +634,22 @@ func TestWhoMayComeIn(t *testing.T) {
 	f.wants(404, "", "POST", ping, session, asBob) // foreign is not found
 	f.wants(404, "", "DELETE", "", session, asBob)
 	f.wants(404, "", "GET", "", session, asBob)
-	for origin, status := range map[string]int{"http://localhost:6274": 200, "http://[::1]": 200, "https://app.example.com": 200, "https://evil.example.com": 403,
-		"null": 403, "http://localhost.evil.com": 403, "https://app.example.com.evil.com": 403, "http://127.0.0.1.evil.com": 403} {
+	for origin, status := range map[string]int{"http://localhost:6274": 200, "http://[::1]": 200,
+		"https://app.example.com": 200, "https://evil.example.com": 403,
+		"null": 403, "http://localhost.evil.com": 403, "https://app.example.com.evil.com": 403,
+		"http://127.0.0.1.evil.com": 403} {
 		f.wants(status, "", "POST", ping, session, asAlice, "Origin: "+origin)
 	}
-	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:80": 200, "[::1]:1": 200, "evil.com": 403, "localhost.evil.com:80": 403, "10.0.0.1": 403} {
+	for host, status := range map[string]int{"localhost": 200, "127.0.0.1:80": 200, "[::1]:1": 200,
+		"evil.com": 403, "localhost.evil.com:80": 403, "10.0.0.1": 403} {
 		f.wants(status, "", "POST", ping, session, asAlice, "Host: "+host)
 	}
 	// A browser asks before it sends what a page wants to send, and shows the page an answer that names its
 	// origin.
 	const app = "https://app.example.com"
 	asked := f.do("OPTIONS", "", "Origin: "+app, "Access-Control-Request-Method: POST")
-	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app || !strings.Contains(h.Get("Access-Control-Allow-Headers"), headers.Session) {
+	if h := asked.Header; asked.StatusCode != 204 || h.Get("Access-Control-Allow-Origin") != app ||
+		!strings.Contains(h.Get("Access-Control-Allow-Headers"), headers.Session) {
 		t.Errorf("%v", asked)
 	}
 	for origin, allowed := range map[string]string{app: app, "http://localhost:6274": ""} {
@@ -632,7 +661,8 @@ func TestWhoMayComeIn(t *testing.T) {
 	f.wants(401, "", "OPTIONS", "", "Origin: http://localhost:6274")
 	f.wants(401, "", "POST", ping, session, "Origin: "+app)
 	f.wants(403, "", "OPTIONS", "", "Origin: https://evil.example.com")
-	if text := f.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) || !strings.Contains(text, `"owner":"alice"`) {
+	if text := f.log.String(); strings.Contains(text, alice) || strings.Contains(text, bob) ||
+		!strings.Contains(text, `"owner":"alice"`) {
 		t.Errorf("the log: %s", text)
 	}
 }
@@ -664,7 +694,8 @@ func TestRevokedStreams(t *testing.T) {
 		count, h := era("count", `"n":1000000,"everyMs":20,`)
 		both := []*http.Response{
 			f.do("POST", count, append(h, "Authorization: Bearer "+alice)...),
-			f.do("POST", `{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":1000000,"everyMs":20}}`, session, "Authorization: Bearer "+alice),
+			f.do("POST", `{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":1000000,"everyMs":20}}`,
+				session, "Authorization: Bearer "+alice),
 		}
 		write(without)
 		for _, r := range both {
@@ -681,7 +712,8 @@ func TestRetry(t *testing.T) {
 	f := serve(t, Options{})
 	session := f.open()
 	for range 2 {
-		f.wants(200, "retry: 1000\nid: ", "POST", `{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":3}}`, session)
+		f.wants(200, "retry: 1000\nid: ", "POST",
+			`{"jsonrpc":"2.0","id":1,"method":"count","params":{"n":3}}`, session)
 	}
 }
 
@@ -724,9 +756,11 @@ func always[T any](v T) *Fresh[T] {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	const good = "0123456789abcdef"
-	for text, problem := range map[string]string{"": "no token", "# x": "no token", good: "line 1", "short a": "line 1", good + " a b": "line 1",
+	for text, problem := range map[string]string{"": "no token", "# x": "no token", good: "line 1",
+		"short a": "line 1", good + " a b": "line 1",
 		good + " a\n" + good + " b": "line 2"} {
-		if _, err := ReadTokens(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), good) {
+		if _, err := ReadTokens(strings.NewReader(text)); err == nil ||
+			!strings.Contains(err.Error(), problem) || strings.Contains(err.Error(), good) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -743,7 +777,8 @@ func TestBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n", strings.Repeat("x", 2*maxHeader))
+	go fmt.Fprintf(c, "POST /mcp HTTP/1.1\r\nHost: localhost\r\nX: %s\r\n\r\n",
+		strings.Repeat("x", 2*maxHeader))
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil || r.StatusCode != 431 {
 		t.Errorf("%v %v", r, err)
@@ -752,7 +787,8 @@ func TestBounds(t *testing.T) {
 	defer waits.Wait()
 	for i := range f.o.MaxInFlight {
 		waits.Go(func() {
-			_, _ = io.Copy(io.Discard, f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, i), session).Body)
+			_, _ = io.Copy(io.Discard, f.do("POST",
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"wait"}`, i), session).Body)
 		})
 		<-f.waiting
 	}
@@ -772,13 +808,15 @@ func TestWaitsAreApart(t *testing.T) {
 	for i := range 20 {
 		ends.Go(func() { _, _ = io.Copy(io.Discard, f.do("POST", listen, headers...).Body) })
 		ends.Go(func() {
-			_, _ = io.Copy(io.Discard, f.do("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tasks/result"}`, i), session).Body)
+			_, _ = io.Copy(io.Discard, f.do("POST",
+				fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tasks/result"}`, i), session).Body)
 		})
 		<-f.waiting
 		<-f.waiting
 	}
 	for range 2 {
-		f.wants(200, "echo", "POST", `{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"echo":1}}`, session)
+		f.wants(200, "echo", "POST", `{"jsonrpc":"2.0","id":"e","method":"tools/call","params":{"echo":1}}`,
+			session)
 	}
 	f.mu.Lock()
 	if n := f.Server.waiting["local"]; n != 40 {
@@ -813,7 +851,8 @@ func TestHeldInAll(t *testing.T) {
 		if _, err = c.Take([]byte(initialize), newStream("", nil)); err != nil {
 			t.Fatal(err)
 		}
-		if e.Exchange, err = c.Take([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`), newStream("", nil)); err != nil {
+		if e.Exchange, err = c.Take([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`),
+			newStream("", nil)); err != nil {
 			t.Fatal(err)
 		}
 		if err = e.WriteLines(t.Context(), line, true); err != nil {
@@ -841,7 +880,8 @@ func TestSlowRequests(t *testing.T) {
 	var served sync.WaitGroup
 	served.Go(func() { _ = s.Serve() })
 	t.Cleanup(func() { s.Close(); served.Wait() })
-	for _, start := range []string{"POST /mcp HTTP/1.1\r\nHost: evil.example.com", "GET /healthz HTTP/1.1\r\nHost: localhost"} {
+	for _, start := range []string{"POST /mcp HTTP/1.1\r\nHost: evil.example.com",
+		"GET /healthz HTTP/1.1\r\nHost: localhost"} {
 		c, err := net.Dial("tcp", s.Addr().String())
 		if err != nil {
 			t.Fatal(err)

@@ -36,7 +36,9 @@ type sessionLimits struct{ owned, all int }
 type session struct {
 	*rpc.Session
 	sessionKey
-	names    string // the end of its streams' names, so that no event of another session, or of this one before it was revived, matches
+	// The end of its streams' names, so that no event of another session, or of this one before it was
+	// revived, matches.
+	names    string
 	standing *stream
 	inAll    *atomic.Int64 // bytes that the streams of all sessions hold
 
@@ -70,7 +72,8 @@ func (s *Server) newSession(served Served, key sessionKey) *session {
 	names := rand.Text()[:4]
 	standing := newStream("0"+names, &s.kept)
 	standing.standing = true
-	c := &session{sessionKey: key, names: names, standing: standing, inAll: &s.kept, connections: 1, used: time.Now(), streams: map[string]*exchange{}}
+	c := &session{sessionKey: key, names: names, standing: standing, inAll: &s.kept, connections: 1,
+		used: time.Now(), streams: map[string]*exchange{}}
 	standing.asks = c.forward
 	c.Session = served.NewSession(standing)
 	c.streams[standing.name] = &exchange{stream: standing}
@@ -103,7 +106,8 @@ func (s *Server) add(ctx context.Context, c *session) (added *session, err error
 	if gone != nil {
 		s.endSession(gone)
 	}
-	if gone != nil && gone != c { // its client has to begin again: otherwise the state would fill with sessions
+	// Its client has to begin again: otherwise the state would fill with sessions.
+	if gone != nil && gone != c {
 		if err := s.unstore(ctx, gone); err != nil {
 			s.o.Log.Warn().Err(err).Str("owner", gone.owner).
 				Msg("a session that had to go stays in the state until it expires")
@@ -181,7 +185,8 @@ func (s *Server) acquire(w http.ResponseWriter, r *http.Request, owner string, i
 	// with 400 Bad Request"
 	if name := r.Header.Get(headers.Version); name != "" {
 		if v := mcp.LookupVersion(name); v == nil || v.Stateless {
-			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest, headers.Version+" names a version that the session does not speak")
+			refuse(w, http.StatusBadRequest, id, mcp.CodeInvalidRequest,
+				headers.Version+" names a version that the session does not speak")
 			s.release(c)
 			return nil
 		}

@@ -38,7 +38,8 @@ const (
 type stored struct {
 	Opening json.RawMessage   `json:"opening"`         // what initialize said about the client
 	Added   []json.RawMessage `json:"added,omitempty"` // requests that have changed it since
-	Front   string            `json:"front,omitempty"` // where other fronts reach the one that has it; "" = nowhere
+	// Where other fronts reach the one that has it; "" = nowhere.
+	Front string `json:"front,omitempty"`
 }
 
 var errNoSession = errors.New("no such session: send initialize again")
@@ -49,7 +50,8 @@ func (s *Server) load(ctx context.Context, key sessionKey) (found stored, versio
 		return found, 0, errNoSession
 	}
 	text, version, err := s.o.Sessions.Session(ctx, key.owner, key.id)
-	if err == nil && (json.Unmarshal(text, &found) != nil || !rawjson.IsObject(found.Opening)) { // of none, too
+	// Of none, too.
+	if err == nil && (json.Unmarshal(text, &found) != nil || !rawjson.IsObject(found.Opening)) {
 		err = errNoSession
 	}
 	return found, version, err
@@ -138,7 +140,8 @@ func (s *Server) look(ctx context.Context, c *session) bool {
 func (in *stored) add(request []byte) {
 	method, params := rawjson.StringMember(request, "method"), rawjson.Member(request, "params")
 	uri := rawjson.StringMember(params, "uri")
-	in.Added = slices.DeleteFunc(slices.Clone(in.Added), func(before json.RawMessage) bool { // it replaces one
+	// It replaces one.
+	in.Added = slices.DeleteFunc(slices.Clone(in.Added), func(before json.RawMessage) bool {
 		level := rawjson.StringMember(before, "method") == "logging/setLevel"
 		return level == (method == "logging/setLevel") &&
 			(level || rawjson.StringMember(rawjson.Member(before, "params"), "uri") == uri)
@@ -185,7 +188,8 @@ func (s *Server) revive(ctx context.Context, key sessionKey, found stored, versi
 		return nil, errNoSession
 	}
 	s.o.Log.Info().Str("owner", key.owner).Msg("a session is opened again as it was stored")
-	if c, err = s.add(ctx, c); err == nil && !s.stays(ctx, c) { // it was ended, or taken over, since it was read
+	// It was ended, or taken over, since it was read.
+	if c, err = s.add(ctx, c); err == nil && !s.stays(ctx, c) {
 		s.release(c)
 		s.close(c)
 		return nil, errNoSession

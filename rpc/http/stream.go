@@ -47,7 +47,8 @@ var (
 type stream struct {
 	name     string // unique in its session; begins the ids of its events
 	standing bool   // its lines answer no request, and it can only be continued here
-	asks     func() // called when a task's question or its withdrawal may wait for a connection; nil: there are none
+	// Called when a task's question or its withdrawal may wait for a connection; nil: there are none.
+	asks func()
 
 	mu      sync.Mutex
 	inAll   *atomic.Int64 // bytes that all streams hold; nil: this one keeps nothing
@@ -116,8 +117,10 @@ func (s *stream) add(ctx context.Context, line []byte, last bool) error {
 		mark = ""
 	}
 	event := numbered{line, mark}
-	for waiting := s.held - s.kept; s.onward == nil && waiting > 0 && waiting+event.size() > s.room(); waiting = s.held - s.kept {
-		if s.abandon != nil && resumable(s.mark) { // the tool need not wait for a client that may never come back
+	for waiting := s.held - s.kept; s.onward == nil && waiting > 0 &&
+		waiting+event.size() > s.room(); waiting = s.held - s.kept {
+		// The tool need not wait for a client that may never come back.
+		if s.abandon != nil && resumable(s.mark) {
 			s.cutOff = true
 			s.abandon()
 		}
@@ -172,7 +175,8 @@ func (s *stream) connect(after int) (*sender, error) {
 	if after < s.first-1 || after > end || after == end && s.cutOff {
 		return nil, errForgotten
 	}
-	s.markSent(after) // a client may be back before its connection has noted what it sent, or may have lost some of that
+	// A client may be back before its connection has noted what it sent, or may have lost some of that.
+	s.markSent(after)
 	s.turn++
 	s.read, s.abandon = true, nil
 	s.change()

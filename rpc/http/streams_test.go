@@ -134,7 +134,8 @@ func TestManyStreams(t *testing.T) { // alone: it counts bytes
 	}
 	stalled, held := (use()-before)/uint64(n), f.kept.Load()
 	t.Logf("%d clients that do not read: %d bytes each, its own side of the connection included; %d MiB of events are held", n, stalled, held>>20)
-	if most := maxKeptInAll + int64(n)*(maxBatch+2*size); held > most || int64(stalled) > most/int64(n)+256<<10 {
+	if most := maxKeptInAll + int64(n)*(maxBatch+2*size); held > most ||
+		int64(stalled) > most/int64(n)+256<<10 {
 		t.Errorf("more than %d bytes", most)
 	}
 	began := time.Now()
@@ -144,7 +145,8 @@ func TestManyStreams(t *testing.T) { // alone: it counts bytes
 	const ticks = 10
 	began = time.Now()
 	var medians, every []time.Duration
-	for _, lags := range readAll(clients, ticks, func(c *streaming) { c.call(ticks, 100, 2*n) }) { // the response begins with the first of them
+	// The response begins with the first of them.
+	for _, lags := range readAll(clients, ticks, func(c *streaming) { c.call(ticks, 100, 2*n) }) {
 		slices.Sort(lags)
 		every = append(every, lags...)
 		if len(lags) > 0 {
@@ -157,7 +159,8 @@ func TestManyStreams(t *testing.T) { // alone: it counts bytes
 		t.Fatalf("%d of %d", len(every), n*ticks)
 	}
 	median, slowest := medians[len(medians)/2], medians[len(medians)-1]
-	t.Logf("%d notifications in %v: p50 %v, p99 %v; by clients' medians: %v, the slowest %v", len(every), time.Since(began).Round(time.Millisecond),
+	t.Logf("%d notifications in %v: p50 %v, p99 %v; by clients' medians: %v, the slowest %v", len(every),
+		time.Since(began).Round(time.Millisecond),
 		every[len(every)/2], every[len(every)*99/100], median, slowest)
 	if slowest > 10*median+time.Second {
 		t.Errorf("a client is served worse than others: %v, not %v", slowest, median)

@@ -30,12 +30,14 @@ type imageContent struct {
 
 // Image makes an image item; mimeType is its media type, for example "image/png".
 func Image(data []byte, mimeType string) ContentBlock {
-	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
+	return encode(imageContent{Type: "image", Data: base64.StdEncoding.EncodeToString(data),
+		MimeType: mimeType})
 }
 
 // Audio makes an audio item, which versions before 2025-03-26 do not know; mimeType is as that of Image.
 func Audio(data []byte, mimeType string) ContentBlock {
-	return encode(imageContent{Type: "audio", Data: base64.StdEncoding.EncodeToString(data), MimeType: mimeType})
+	return encode(imageContent{Type: "audio", Data: base64.StdEncoding.EncodeToString(data),
+		MimeType: mimeType})
 }
 
 // Received returns an item from another server as it can be passed on, and reports false if it is not an

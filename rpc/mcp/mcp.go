@@ -187,7 +187,8 @@ func (c *ClientCapabilities) StreamsPartials() bool {
 // StreamsResponses reports whether the client declared that it accepts several responses to one request
 // (SEP-1905).
 func (c *ClientCapabilities) StreamsResponses() bool {
-	return c.Tasks != nil && c.Tasks.Responses != nil && slices.Contains(c.Tasks.Responses.Modes, ModeStreaming)
+	return c.Tasks != nil && c.Tasks.Responses != nil &&
+		slices.Contains(c.Tasks.Responses.Modes, ModeStreaming)
 }
 
 // AsksByForm reports whether the client can show its user a form (client/elicitation; an empty capability
@@ -248,7 +249,8 @@ type TaskRequests struct {
 
 // RequestMeta is the part of a request's params._meta that runnel reads.
 type RequestMeta struct {
-	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`  // a string or an integer, sent back byte for byte
+	// A string or an integer, sent back byte for byte.
+	ProgressToken  json.RawMessage `json:"progressToken,omitempty"`
 	PartialResults bool            `json:"partialResults,omitempty"` // PR #383
 
 	PartialResultToken json.RawMessage `json:"partialResultToken,omitempty"` // SEP-2998

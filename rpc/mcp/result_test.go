@@ -21,7 +21,8 @@ func TestResultIsWhatItWas(t *testing.T) {
 			if encoded := string(encode(result)); encoded != string(encode(json.RawMessage(text))) {
 				t.Errorf("%s becomes %s", text, encoded)
 			}
-			if encoded := string(encode(&CompleteResult{ResultComplete, result})); encoded != `{"resultType":"complete",`+string(encode(json.RawMessage(text)))[1:] {
+			if encoded := string(encode(&CompleteResult{ResultComplete,
+				result})); encoded != `{"resultType":"complete",`+string(encode(json.RawMessage(text)))[1:] {
 				t.Errorf("%s becomes %s", text, encoded)
 			}
 		}

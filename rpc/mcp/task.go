@@ -24,8 +24,9 @@ func (s TaskStatus) Terminal() bool {
 // TaskMetadata is the "task" member of a task-augmented request. TTL is in milliseconds;
 // it is kept encoded because clients send it as a number, as null, or not at all.
 type TaskMetadata struct {
-	TTL           json.RawMessage `json:"ttl,omitempty"`
-	ResponseModes []ResponseMode  `json:"responseModes,omitempty"` // SEP-1905; nil = the client does not use it
+	TTL json.RawMessage `json:"ttl,omitempty"`
+	// SEP-1905; nil = the client does not use it.
+	ResponseModes []ResponseMode `json:"responseModes,omitempty"`
 }
 
 // Task is a task as clients of 2025-11-25 see it.
@@ -50,9 +51,10 @@ type CreateTaskResult struct {
 // TaskParams are the params of tasks/get, tasks/result and tasks/cancel. Other members are ignored: the
 // TypeScript SDK repeats the task's metadata there.
 type TaskParams struct {
-	TaskID    string          `json:"taskId"`
-	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"` // tasks/result only (SEP-1905, "Resuming Streaming")
-	Meta      CancelMeta      `json:"_meta,omitzero"`      // tasks/cancel only
+	TaskID string `json:"taskId"`
+	// tasks/result only (SEP-1905, "Resuming Streaming").
+	LastSeqNr json.RawMessage `json:"lastSeqNr,omitempty"`
+	Meta      CancelMeta      `json:"_meta,omitzero"` // tasks/cancel only
 }
 
 // CancelMeta is the _meta of "tasks/cancel", which has no room for a reason, unlike notifications/cancelled.

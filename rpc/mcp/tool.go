@@ -57,7 +57,8 @@ type CallToolParams struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Task      *TaskMetadata   `json:"task,omitempty"` // 2025-11-25 only
 
-	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"` // since 2026-07-28, as RequestState
+	// Since 2026-07-28, as RequestState.
+	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 	RequestState   string                     `json:"requestState,omitempty"`
 
 	Raw json.RawMessage `json:"-"` // the params as they were written
@@ -65,10 +66,12 @@ type CallToolParams struct {
 
 // CallToolResult is what a tool returns. IsError marks an error that the model should see and may correct.
 type CallToolResult struct {
-	Content           []ContentBlock  `json:"content"`
-	StructuredContent json.RawMessage `json:"structuredContent,omitempty"` // since 2025-06-18; an object before 2026-07-28
+	Content []ContentBlock `json:"content"`
+	// Since 2025-06-18; an object before 2026-07-28.
+	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	IsError           bool            `json:"isError,omitempty"`
-	Meta              map[string]any  `json:"_meta,omitempty"` // what was decoded has values of type json.RawMessage
+	// What was decoded has values of type json.RawMessage.
+	Meta map[string]any `json:"_meta,omitempty"`
 	// Others is an object with the members of another server's result that are none of these; nil = none.
 	Others json.RawMessage `json:"-"`
 }
@@ -86,7 +89,8 @@ func (r *CallToolResult) Size() int {
 // the result, it becomes text: "a tool that returns structured content SHOULD also return the serialized JSON
 // in a TextContent block" (server/tools).
 func (r *CallToolResult) For(v *Version) *CallToolResult {
-	if len(r.StructuredContent) == 0 || v.StructuredContent && (v.AnyStructured || r.StructuredContent[0] == '{') {
+	if len(r.StructuredContent) == 0 ||
+		v.StructuredContent && (v.AnyStructured || r.StructuredContent[0] == '{') {
 		return r
 	}
 	plain := *r

@@ -16,10 +16,11 @@ type Version struct {
 	ContentMeta       bool // _meta of content blocks and tools
 	Elicitation       bool // elicitation/create
 	MultiSelect       bool // fields of its forms that take several choices
-	Tasks             bool // capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25)
-	Icons             bool // icons of tools
-	PrimedStreams     bool // an SSE stream begins with an empty event, to resume from
-	Stateless         bool // no handshake: version and capabilities in every request's _meta
+	// capabilities.tasks, execution.taskSupport, params.task (experimental, 2025-11-25).
+	Tasks         bool
+	Icons         bool // icons of tools
+	PrimedStreams bool // an SSE stream begins with an empty event, to resume from
+	Stateless     bool // no handshake: version and capabilities in every request's _meta
 }
 
 // Versions are the protocol versions that runnel knows, oldest first.
@@ -29,9 +30,11 @@ var Versions = []*Version{
 	{Name: "2025-06-18", Annotations: true, Audio: true, ProgressMessage: true,
 		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true},
 	{Name: "2025-11-25", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, MultiSelect: true, Tasks: true, Icons: true, PrimedStreams: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true,
+		MultiSelect: true, Tasks: true, Icons: true, PrimedStreams: true},
 	{Name: "2026-07-28", Annotations: true, Audio: true, ProgressMessage: true,
-		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true, MultiSelect: true, Icons: true, AnyStructured: true, Stateless: true},
+		StructuredContent: true, Titles: true, ResourceLinks: true, ContentMeta: true, Elicitation: true,
+		MultiSelect: true, Icons: true, AnyStructured: true, Stateless: true},
 }
 
 // LookupVersion returns the row of a version by its name, nil if runnel does not know it.

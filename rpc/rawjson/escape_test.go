@@ -63,7 +63,8 @@ func sentence(n int) string {
 }
 
 func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"", "1234567\"8\x7f\x01 2345678\u20291234567\u2028", "éâ\u2030\u202a1\x80", "plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
+	for _, s := range []string{"", "1234567\"8\x7f\x01 2345678\u20291234567\u2028", "éâ\u2030\u202a1\x80",
+		"plain", "\x00\x1f\x7f\"\\/\b\f\n\r\t", "ä€😀", "\u2028\u2029\u2027", "<&>"} {
 		f.Add(s)
 		f.Add(strings.Repeat(s+" and what is behind it", 20)) // more than a block
 	}

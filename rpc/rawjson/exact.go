@@ -25,7 +25,8 @@ func exact(data []byte, t reflect.Type) []byte {
 		t = t.Elem()
 	}
 	kind := t.Kind()
-	object, array := IsObject(data) && (kind == reflect.Struct || kind == reflect.Map), IsArray(data) && kind == reflect.Slice
+	object, array := IsObject(data) && (kind == reflect.Struct || kind == reflect.Map), IsArray(data) &&
+		kind == reflect.Slice
 	if !object && !array || reflect.PointerTo(t).Implements(unmarshaler) {
 		return data
 	}

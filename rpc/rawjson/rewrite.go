@@ -40,7 +40,8 @@ func Rewrite(value json.RawMessage, text func(name, text string) string) json.Ra
 
 // numberLen returns the length of the JSON number that b begins with.
 func numberLen(b []byte) (n int) {
-	for n < len(b) && (b[n] == '-' || b[n] == '+' || b[n] == '.' || b[n] == 'e' || b[n] == 'E' || '0' <= b[n] && b[n] <= '9') {
+	for n < len(b) && (b[n] == '-' || b[n] == '+' || b[n] == '.' || b[n] == 'e' || b[n] == 'E' ||
+		'0' <= b[n] && b[n] <= '9') {
 		n++
 	}
 	return n

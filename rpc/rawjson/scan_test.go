@@ -11,9 +11,12 @@ import (
 const anEcho = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}`
 
 var scanSeeds = []string{
-	`{}`, `[]`, `"a\u00e4\"\\\/\b"`, `"\x"`, `"\u12g4"`, "\"\x1f\"", `"`, `-0.5e+10`, `01`, `-`, `1.`, `1e`, `.5`, `tru`, `true`, `null`, `nul`,
-	`{"a":1,}`, `{"a" : [1, 2 ,{ } ] }`, `{"a":1 "b":2}`, `[1,]`, `[1 2]`, `{1:2}`, `{"a"}`, `{"a":}`, ` 1`, `1 `, "\xff", `"` + "\xff" + `"`,
-	anEcho, `{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`, `{"jsonrpc":"2.0","\u0069d":1,"method":"x","sessionId":"s","result":{},"error":null}`,
+	`{}`, `[]`, `"a\u00e4\"\\\/\b"`, `"\x"`, `"\u12g4"`, "\"\x1f\"", `"`, `-0.5e+10`, `01`, `-`, `1.`, `1e`,
+	`.5`, `tru`, `true`, `null`, `nul`,
+	`{"a":1,}`, `{"a" : [1, 2 ,{ } ] }`, `{"a":1 "b":2}`, `[1,]`, `[1 2]`, `{1:2}`, `{"a"}`, `{"a":}`, ` 1`,
+	`1 `, "\xff", `"` + "\xff" + `"`,
+	anEcho, `{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}`,
+	`{"jsonrpc":"2.0","\u0069d":1,"method":"x","sessionId":"s","result":{},"error":null}`,
 }
 
 // scanner must accept what encoding/json accepts, and nothing else.
@@ -27,7 +30,8 @@ func FuzzScan(f *testing.F) {
 		if got, want := s.value(0, 0) == len(trimmed), json.Valid(text); got != want {
 			t.Fatalf("%q: scanned %v, json.Valid %v", text, got, want)
 		}
-		if values, ok := Scan(trimmed); ok != (json.Valid(text) && utf8.Valid(text)) || ok && values != count(trimmed) {
+		if values, ok := Scan(trimmed); ok != (json.Valid(text) && utf8.Valid(text)) ||
+			ok && values != count(trimmed) {
 			t.Fatalf("%q: scanned %v, %d values", text, ok, values)
 		}
 	})

@@ -56,12 +56,14 @@ func (sp *space) tryWrite(ctx context.Context, ask func(context.Context) error) 
 func passes(err error) bool {
 	if reasons, ok := errors.AsType[*types.TransactionCanceledException](err); ok {
 		return slices.ContainsFunc(reasons.CancellationReasons, func(r types.CancellationReason) bool {
-			return slices.Contains([]string{"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}, aws.ToString(r.Code))
+			return slices.Contains([]string{"TransactionConflict", "ThrottlingError",
+				"ProvisionedThroughputExceeded"}, aws.ToString(r.Code))
 		})
 	}
 	if refusal, ok := errors.AsType[smithy.APIError](err); ok {
 		switch refusal.ErrorCode() {
-		case "TransactionConflictException", "TransactionInProgressException", "ThrottlingException", "ProvisionedThroughputExceededException",
+		case "TransactionConflictException", "TransactionInProgressException", "ThrottlingException",
+			"ProvisionedThroughputExceededException",
 			"RequestLimitExceeded", "InternalServerError", "ServiceUnavailable":
 			return true
 		}

@@ -19,7 +19,8 @@ func (sp *space) removeAll(ctx context.Context, keys []item) error {
 			deletes = append(deletes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}})
 		}
 		err := sp.tryWrite(ctx, func(ctx context.Context) error {
-			answer, err := sp.server.client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{sp.server.o.Table: deletes}})
+			answer, err := sp.server.client.BatchWriteItem(ctx,
+				&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{sp.server.o.Table: deletes}})
 			if err == nil && len(answer.UnprocessedItems) > 0 {
 				deletes = answer.UnprocessedItems[sp.server.o.Table]
 				err = errThrottled
@@ -43,18 +44,23 @@ func (sp *space) write(ctx context.Context, changes ...types.TransactWriteItem) 
 		case c.Put != nil:
 			_, err = client.PutItem(ctx, &dynamodb.PutItemInput{
 				TableName: c.Put.TableName, Item: c.Put.Item, ConditionExpression: c.Put.ConditionExpression,
-				ExpressionAttributeNames: c.Put.ExpressionAttributeNames, ExpressionAttributeValues: c.Put.ExpressionAttributeValues,
+				ExpressionAttributeNames:  c.Put.ExpressionAttributeNames,
+				ExpressionAttributeValues: c.Put.ExpressionAttributeValues,
 			})
 		case c.Delete != nil:
 			_, err = client.DeleteItem(ctx, &dynamodb.DeleteItemInput{
-				TableName: c.Delete.TableName, Key: c.Delete.Key, ConditionExpression: c.Delete.ConditionExpression,
-				ExpressionAttributeNames: c.Delete.ExpressionAttributeNames, ExpressionAttributeValues: c.Delete.ExpressionAttributeValues,
+				TableName: c.Delete.TableName, Key: c.Delete.Key,
+				ConditionExpression:       c.Delete.ConditionExpression,
+				ExpressionAttributeNames:  c.Delete.ExpressionAttributeNames,
+				ExpressionAttributeValues: c.Delete.ExpressionAttributeValues,
 			})
 		default:
 			u := c.Update
 			_, err = client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-				TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression, ConditionExpression: u.ConditionExpression,
-				ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues,
+				TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+				ConditionExpression:                 u.ConditionExpression,
+				ExpressionAttributeNames:            u.ExpressionAttributeNames,
+				ExpressionAttributeValues:           u.ExpressionAttributeValues,
 				ReturnValuesOnConditionCheckFailure: u.ReturnValuesOnConditionCheckFailure,
 			})
 		}
@@ -83,7 +89,8 @@ func (sp *space) remove(key item) types.TransactWriteItem {
 
 func (sp *space) update(key item, expression, condition string, values item) types.TransactWriteItem {
 	return types.TransactWriteItem{Update: &types.Update{
-		TableName: &sp.server.o.Table, Key: key, UpdateExpression: &expression, ConditionExpression: &condition,
+		TableName: &sp.server.o.Table, Key: key, UpdateExpression: &expression,
+		ConditionExpression:      &condition,
 		ExpressionAttributeNames: names(&expression, &condition), ExpressionAttributeValues: values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}}

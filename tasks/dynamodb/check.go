@@ -21,7 +21,8 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 		return "", err
 	}
 	sp := of.Store.(*space)
-	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)}, mostCounted)
+	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)},
+		mostCounted)
 	if err != nil {
 		return "", err
 	}
@@ -29,7 +30,8 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	alive, err := sp.count(ctx, span{partition: "alive", filter: "#renewed > :then", values: item{":then": number(sp.of.Now().Add(-lately).Unix())}}, mostCounted)
+	alive, err := sp.count(ctx, span{partition: "alive", filter: "#renewed > :then",
+		values: item{":then": number(sp.of.Now().Add(-lately).Unix())}}, mostCounted)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +40,8 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 		more = " or more"
 	}
 	report := fmt.Sprintf("tasks: %d%s, not ended: %d, runnels: %d", all, more, live, alive)
-	if on, err := sp.expiresItems(ctx); err == nil && !on { // otherwise the credentials do not allow the question
+	// Otherwise the credentials do not allow the question.
+	if on, err := sp.expiresItems(ctx); err == nil && !on {
 		report += "; nothing of them is ever deleted: turn the table's time to live on, for the attribute expires"
 	}
 	return report, nil

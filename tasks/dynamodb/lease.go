@@ -40,7 +40,8 @@ func (sp *space) Lease(ctx context.Context) error {
 
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
-	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper))) // otherwise others notice that it no longer changes
+	// Otherwise others notice that it no longer changes.
+	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper)))
 }
 
 // longPause is the longest pause between two looks after which this process still knows how long a lease has
@@ -58,7 +59,8 @@ func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	before := sp.seen
 	now := sp.of.Now()
 	seen := map[string]pulse{}
-	if now.Sub(sp.looked) > longPause { // this process slept or could not reach the table, and perhaps nobody could
+	// This process slept or could not reach the table, and perhaps nobody could.
+	if now.Sub(sp.looked) > longPause {
 		before = nil
 	}
 	for _, l := range leases {
@@ -130,11 +132,13 @@ func (sp *space) Tidy(context.Context) error { return nil }
 // expiresItems reports whether the table's time to live is on. It fails if the credentials do not allow the
 // question.
 func (sp *space) expiresItems(ctx context.Context) (bool, error) {
-	answer, err := sp.server.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &sp.server.o.Table})
+	answer, err := sp.server.client.DescribeTimeToLive(ctx,
+		&dynamodb.DescribeTimeToLiveInput{TableName: &sp.server.o.Table})
 	if err != nil || answer.TimeToLiveDescription == nil {
 		return false, err
 	}
 	t := answer.TimeToLiveDescription
-	on := t.TimeToLiveStatus == types.TimeToLiveStatusEnabled || t.TimeToLiveStatus == types.TimeToLiveStatusEnabling
+	on := t.TimeToLiveStatus == types.TimeToLiveStatusEnabled ||
+		t.TimeToLiveStatus == types.TimeToLiveStatusEnabling
 	return on && aws.ToString(t.AttributeName) == "expires", nil
 }

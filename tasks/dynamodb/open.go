@@ -19,7 +19,8 @@ func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Store, engi
 	found, err := sp.version(ctx)
 	if err == nil && found == "" {
 		first := with(sp.key("schema", "schema"), item{"version": number(schema)})
-		if err = sp.write(ctx, sp.putNew(first)); err == nil || isCondition(err) { // another process was quicker
+		// Another process was quicker.
+		if err = sp.write(ctx, sp.putNew(first)); err == nil || isCondition(err) {
 			found, err = sp.version(ctx)
 		}
 	}

@@ -38,7 +38,8 @@ func Parse(state string) (Options, error) {
 		return o, errors.New("region= is not the name of a region, such as eu-central-1")
 	}
 	o.Table = u.Host
-	if e, err := url.Parse(o.Endpoint); o.Endpoint != "" && (err != nil || e.User != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https") {
+	if e, err := url.Parse(o.Endpoint); o.Endpoint != "" &&
+		(err != nil || e.User != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https") {
 		return o, errors.New("endpoint= is not a URL without credentials, such as http://127.0.0.1:8000")
 	}
 	return o, nil

@@ -70,8 +70,10 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 
 // append stores items together with their end position, if this process is still the keeper. last is the end
 // of the batch.
-func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last int64, items []types.TransactWriteItem) error {
-	moves := sp.update(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from", item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
+func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last int64,
+	items []types.TransactWriteItem) error {
+	moves := sp.update(sp.recordKey(r.ID), "SET #end = :to", "#keeper = :me AND #end = :from",
+		item{":from": number(from), ":to": number(to), ":me": text(sp.of.Keeper)})
 	err := sp.write(ctx, slices.Insert(items, 0, moves)...)
 	there, is := found(err)
 	if !is {
@@ -119,7 +121,8 @@ func (o output) Load(ctx context.Context, pos int64, limit int) ([]partials.Exte
 	defer cancel()
 	all := o.sp.of.Extents(o.id, pos)
 	var whole joiner
-	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1} // one long extent may be enough
+	// One long extent may be enough.
+	part := span{partition: ofTask(o.id), from: outputPlace(pos+1, 0), to: "output:~", limit: 1}
 	for next, bytes := item(nil), 0; ; part.limit = min(2*part.limit, mostLoaded) {
 		items, _, rest, err := o.sp.page(ctx, part, next)
 		if err != nil {

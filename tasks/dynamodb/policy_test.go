@@ -76,11 +76,13 @@ func (p policy) allows(t *testing.T, action string, partitions []string) bool {
 		if s.Effect != "Allow" {
 			t.Fatalf("effect %s", s.Effect)
 		}
-		holds := slices.Contains(s.Action, "dynamodb:"+action) && slices.Contains(s.Resource, "arn:aws:dynamodb:REGION:ACCOUNT:table/runnel")
+		holds := slices.Contains(s.Action, "dynamodb:"+action) &&
+			slices.Contains(s.Resource, "arn:aws:dynamodb:REGION:ACCOUNT:table/runnel")
 		for operator, keys := range s.Condition {
 			for key, values := range keys {
 				switch {
-				case key == "dynamodb:LeadingKeys" && operator == "ForAllValues:StringLike": // true where there are none
+				case key == "dynamodb:LeadingKeys" && operator == "ForAllValues:StringLike":
+					// true where there are none.
 					for _, pk := range partitions {
 						holds = holds && slices.ContainsFunc(values, func(v string) bool {
 							begin, like := strings.CutSuffix(v, "*")
@@ -124,7 +126,8 @@ func asks(action string, body []byte) (map[string][]string, error) {
 	}
 	switch action {
 	case "TransactWriteItems":
-		of := map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem", "ConditionCheck": "ConditionCheckItem"}
+		of := map[string]string{"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
+			"ConditionCheck": "ConditionCheckItem"}
 		for _, changes := range r.TransactItems {
 			for kind, c := range changes {
 				add(of[kind], c.Key, c.Item)
@@ -211,7 +214,8 @@ func TestPolicy(t *testing.T) {
 	ours := newState(t, s, through)
 	elsewhere := newState(t, s, through)
 	theirs := newState(t, s)
-	a, b := statetest.NewRunner(t, run.Options{State: ours, Owner: "a"}), statetest.NewRunner(t, run.Options{State: elsewhere, Owner: "a"})
+	a, b := statetest.NewRunner(t, run.Options{State: ours, Owner: "a"}),
+		statetest.NewRunner(t, run.Options{State: elsewhere, Owner: "a"})
 	run := statetest.StartDelivered(t, a, statetest.UntilDone)
 	view, release, err := b.Follow(t.Context(), run.ID())
 	if err != nil || view == nil {
@@ -239,7 +243,8 @@ func TestPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Stored.Keeper = "another process" // its end needs a look at that one's lease
-	if err := orphan.End(t.Context(), r, []byte("{}")); err == nil || !strings.Contains(err.Error(), tasks.ErrFenced.Error()) {
+	if err := orphan.End(t.Context(), r, []byte("{}")); err == nil ||
+		!strings.Contains(err.Error(), tasks.ErrFenced.Error()) {
 		t.Errorf("an orphan's end: %v", err)
 	}
 	if err := spaceOf(t, ours, "a").of.Sweep(t.Context()); err != nil {
@@ -279,22 +284,29 @@ func TestPolicy(t *testing.T) {
 	const own = `"Item":{"pk":{"S":"runnel:a:x"},"sk":{"S":"x"}}`
 	before := keys(t, s, "runnel:b:")
 	for _, c := range []struct{ action, body string }{
-		{"GetItem", key}, {"DeleteItem", key}, {"PutItem", item}, {"UpdateItem", key + `,"UpdateExpression":"REMOVE keeper"`},
+		{"GetItem", key}, {"DeleteItem", key}, {"PutItem", item},
+		{"UpdateItem", key + `,"UpdateExpression":"REMOVE keeper"`},
 		{"Query", `"KeyConditionExpression":"pk = :pk","ExpressionAttributeValues":{":pk":{"S":"runnel:b:tasks"}}`},
 		{"Query", `"KeyConditionExpression":"pk = :other","ExpressionAttributeValues":{":other":{"S":"runnel:b:tasks"}}`},
 		{"BatchGetItem", `"RequestItems":{"runnel":{"Keys":[{"pk":{"S":"runnel:a:x"},"sk":{"S":"x"}},{"pk":{"S":"runnel:b:task:victim"},"sk":{"S":"record"}}]}}`},
-		{"BatchWriteItem", `"RequestItems":{"runnel":[{"PutRequest":{` + own + `}},{"DeleteRequest":{` + key + `}}]}`},
-		{"TransactWriteItems", `"TransactItems":[{"Put":{"TableName":"runnel",` + own + `}},{"Delete":{"TableName":"runnel",` + key + `}}]`},
-		{"TransactWriteItems", `"TransactItems":[{"ConditionCheck":{"TableName":"runnel",` + key + `,"ConditionExpression":"attribute_exists(pk)"}}]`},
+		{"BatchWriteItem", `"RequestItems":{"runnel":[{"PutRequest":{` + own + `}},{"DeleteRequest":{` +
+			key + `}}]}`},
+		{"TransactWriteItems", `"TransactItems":[{"Put":{"TableName":"runnel",` + own +
+			`}},{"Delete":{"TableName":"runnel",` + key + `}}]`},
+		{"TransactWriteItems", `"TransactItems":[{"ConditionCheck":{"TableName":"runnel",` + key +
+			`,"ConditionExpression":"attribute_exists(pk)"}}]`},
 		{"PutItem", `"Item":{"pk":{"S":"runnel:b:asked:` + theirs.Keeper + `"},"sk":{"S":"victim"}}`},
-		{"PutItem", `"Item":{"pk":{"S":"runnel:ab:schema"},"sk":{"S":"schema"}}`}, {"PutItem", `"Item":{"pk":{"S":"runnel:a"},"sk":{"S":"x"}}`},
-		{"Scan", ""}, {"ExecuteStatement", `"Statement":"SELECT * FROM runnel"`}, {"DeleteTable", ""}, {"UpdateTable", ""}, {"UpdateTimeToLive", ""}, {"DescribeTable", ""},
+		{"PutItem", `"Item":{"pk":{"S":"runnel:ab:schema"},"sk":{"S":"schema"}}`},
+		{"PutItem", `"Item":{"pk":{"S":"runnel:a"},"sk":{"S":"x"}}`},
+		{"Scan", ""}, {"ExecuteStatement", `"Statement":"SELECT * FROM runnel"`}, {"DeleteTable", ""},
+		{"UpdateTable", ""}, {"UpdateTimeToLive", ""}, {"DescribeTable", ""},
 	} {
 		body := `{"TableName":"runnel"`
 		if c.body != "" {
 			body += "," + c.body
 		}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL, strings.NewReader(body+"}"))
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.URL,
+			strings.NewReader(body+"}"))
 		if err != nil {
 			t.Fatal(err)
 		}

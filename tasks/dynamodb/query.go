@@ -14,7 +14,8 @@ func (sp *space) get(ctx context.Context, key item) (i item, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err = sp.try(ctx, func() error {
-		answer, err := sp.server.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &sp.server.o.Table, Key: key, ConsistentRead: aws.Bool(true)})
+		answer, err := sp.server.client.GetItem(ctx,
+			&dynamodb.GetItemInput{TableName: &sp.server.o.Table, Key: key, ConsistentRead: aws.Bool(true)})
 		if err == nil {
 			i = answer.Item
 		}
@@ -33,11 +34,13 @@ func (sp *space) getAll(ctx context.Context, keys []item) (all []item, err error
 	for some := range slices.Chunk(keys, mostKeys) {
 		ask := types.KeysAndAttributes{Keys: some, ConsistentRead: aws.Bool(true)}
 		err := sp.try(ctx, func() error {
-			answer, err := sp.server.client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{sp.server.o.Table: ask}})
+			answer, err := sp.server.client.BatchGetItem(ctx,
+				&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{sp.server.o.Table: ask}})
 			if err != nil {
 				return err
 			}
-			all, ask = append(all, answer.Responses[sp.server.o.Table]...), answer.UnprocessedKeys[sp.server.o.Table]
+			all, ask = append(all, answer.Responses[sp.server.o.Table]...),
+				answer.UnprocessedKeys[sp.server.o.Table]
 			if len(ask.Keys) > 0 {
 				return errThrottled
 			}
@@ -70,11 +73,13 @@ func (sp *space) page(ctx context.Context, s span, start item) (list []item, n i
 	}
 	q := &dynamodb.QueryInput{
 		TableName: &sp.server.o.Table, ConsistentRead: aws.Bool(true), ExclusiveStartKey: start,
-		KeyConditionExpression:    aws.String("#pk = :pk AND #sk BETWEEN :from AND :to"),
-		ExpressionAttributeValues: item{":pk": text(sp.root + s.partition), ":from": text(s.from), ":to": text(s.to)},
+		KeyConditionExpression: aws.String("#pk = :pk AND #sk BETWEEN :from AND :to"),
+		ExpressionAttributeValues: item{":pk": text(sp.root + s.partition), ":from": text(s.from),
+			":to": text(s.to)},
 	}
 	if s.from == "" {
-		q.ExpressionAttributeValues[":from"] = text(" ") // before every key that runnel writes; a key cannot be empty
+		// Before every key that runnel writes; a key cannot be empty.
+		q.ExpressionAttributeValues[":from"] = text(" ")
 	}
 	if s.filter != "" {
 		q.FilterExpression = &s.filter

@@ -17,7 +17,8 @@ func (sp *space) decode(id string, i item) *engine.Record {
 	r.ID, r.Owner = id, sp.of.Owner
 	write, _ := numberOf(i, "write") // if it is damaged, only the end of this task fails
 	r.Revision = uint64(write)
-	p := engine.Parts{Keeper: textOf(i, "keeper"), Writer: textOf(i, "by"), Hidden: i["hidden"] != nil, Variables: []byte(textOf(i, "variables"))}
+	p := engine.Parts{Keeper: textOf(i, "keeper"), Writer: textOf(i, "by"), Hidden: i["hidden"] != nil,
+		Variables: []byte(textOf(i, "variables"))}
 	var ok bool
 	if p.End, ok = numberOf(i, "end"); !ok {
 		p.End = -1
@@ -79,7 +80,8 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 	if after > 0 && after < firstPlace {
 		return nil, tasks.ErrCursor
 	}
-	part := span{partition: "tasks", from: placeText(after + 1), limit: min(n, someTasks), filter: "#expires > :now", values: item{":now": number(sp.of.Now().Unix())}}
+	part := span{partition: "tasks", from: placeText(after + 1), limit: min(n, someTasks),
+		filter: "#expires > :now", values: item{":now": number(sp.of.Now().Unix())}}
 	for next := item(nil); ; {
 		found, _, rest, err := sp.page(ctx, part, next)
 		if err != nil {
@@ -89,7 +91,8 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 		var ids []string
 		for _, i := range found {
 			place, err := strconv.ParseUint(textOf(i, "sk"), 16, 64)
-			if id := textOf(i, "id"); err == nil && engine.IsToken(id) { // otherwise it is not an item of runnel
+			// Otherwise it is not an item of runnel.
+			if id := textOf(i, "id"); err == nil && engine.IsToken(id) {
 				ids, places = append(ids, id), append(places, engine.Place{Number: place})
 			}
 		}
@@ -101,7 +104,8 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 			if i == nil {
 				continue
 			}
-			if place, _ := numberOf(i, "place"); uint64(place) == places[n].Number { // else it was hidden when this was read
+			// Else it was hidden when this was read.
+			if place, _ := numberOf(i, "place"); uint64(place) == places[n].Number {
 				places[n].Record = sp.decode(ids[n], i)
 			}
 		}
@@ -115,7 +119,9 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) (encoded []byte, err error) {
 	s := &r.Stored
 	for next, n := item(nil), 0; ; {
-		pieces, _, rest, err := sp.page(ctx, span{partition: ofTask(r.ID), from: resultPlace(s.Attempt, 0), to: "result:" + s.Attempt + ".~"}, next)
+		pieces, _, rest, err := sp.page(ctx,
+			span{partition: ofTask(r.ID), from: resultPlace(s.Attempt, 0), to: "result:" + s.Attempt + ".~"},
+			next)
 		if err != nil {
 			return nil, err
 		}

@@ -18,10 +18,11 @@ type space struct {
 	root   string // PREFIX:OWNER:
 	last   uint64 // the last bits of a place, which are this process's own
 
-	mu       sync.Mutex
-	place    uint64           // of the newest task
-	beat     int64            // of the lease
-	unusable error            // why nothing may be written: the table was emptied, or changed by a newer runnel
+	mu    sync.Mutex
+	place uint64 // of the newest task
+	beat  int64  // of the lease
+	// Why nothing may be written: the table was emptied, or changed by a newer runnel.
+	unusable error
 	seen     map[string]pulse // by process
 	looked   time.Time        // when they were last looked at
 }

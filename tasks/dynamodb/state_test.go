@@ -90,7 +90,9 @@ func spaceOf(t testing.TB, s *State, owner string) *space {
 // itemAt is what stands at a place of the owner of the tests' tasks, nil if nothing does.
 func itemAt(t testing.TB, s *dynatest.Server, partition, place string) item {
 	t.Helper()
-	answer, err := s.Client.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: aws.String(dynatest.Table), Key: keyAt(partition, place), ConsistentRead: aws.Bool(true)})
+	answer, err := s.Client.GetItem(t.Context(),
+		&dynamodb.GetItemInput{TableName: aws.String(dynatest.Table), Key: keyAt(partition, place),
+			ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,8 @@ func set(t testing.TB, s *dynatest.Server, partition, place string, attributes i
 			delete(i, name)
 		}
 	}
-	if _, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(dynatest.Table), Item: i}); err != nil {
+	if _, err := s.Client.PutItem(t.Context(),
+		&dynamodb.PutItemInput{TableName: aws.String(dynatest.Table), Item: i}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,7 +121,8 @@ func set(t testing.TB, s *dynatest.Server, partition, place string, attributes i
 // keys are the keys of all that stands in the table, with a word in them.
 func keys(t testing.TB, s *dynatest.Server, word string) (all []string) {
 	t.Helper()
-	list, err := s.Client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String(dynatest.Table), ConsistentRead: aws.Bool(true)})
+	list, err := s.Client.Scan(t.Context(),
+		&dynamodb.ScanInput{TableName: aws.String(dynatest.Table), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +182,12 @@ func TestVanished(t *testing.T) {
 	}
 	sweep(t, other, &clock, 15*time.Second)
 	got := statetest.Get(t, other, "a")
-	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") ||
+		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
 	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskFailed {
@@ -264,7 +270,8 @@ func TestLeaseCameBack(t *testing.T) {
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	s := dynatest.StartOnDisk(t)
-	statetest.ServerComesBack(t, newState(t, s), func() { s.Kill(t) }, func() { s.Begin(t) }, func() tasks.State { return newState(t, s) })
+	statetest.ServerComesBack(t, newState(t, s), func() { s.Kill(t) }, func() { s.Begin(t) },
+		func() tasks.State { return newState(t, s) })
 }
 
 // A table that was restored from a backup is not taken for one that has it all, nor is an empty one.
@@ -283,11 +290,13 @@ func TestTableForgets(t *testing.T) {
 	if err := task.Log.Failed(); !strings.Contains(err.Error(), "has lost output") {
 		t.Error(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, partials.ErrLost) {
+	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		partials.ErrLost) {
 		t.Errorf("completed: %v", err)
 	}
 	s.DeleteTable(t)
-	if err := state.Put(t.Context(), statetest.Working("b")); !errors.Is(err, tasks.ErrRemoved) || !strings.Contains(err.Error(), "there is no table runnel") {
+	if err := state.Put(t.Context(), statetest.Working("b")); !errors.Is(err, tasks.ErrRemoved) ||
+		!strings.Contains(err.Error(), "there is no table runnel") {
 		t.Errorf("without the table: %v", err)
 	}
 	s.CreateTable(t)
@@ -304,7 +313,8 @@ func TestLongLog(t *testing.T) {
 	t.Parallel()
 	state := newState(t, dynatest.Start(t))
 	id, kept := statetest.LongLog(t, state)
-	stored, err := spaceOf(t, state, "local").query(t.Context(), span{partition: ofTask(id), from: "output:", to: "output:~"})
+	stored, err := spaceOf(t, state, "local").
+		query(t.Context(), span{partition: ofTask(id), from: "output:", to: "output:~"})
 	bytes := 0
 	for _, i := range stored {
 		bytes += len(dataOf(i, "data"))
@@ -325,7 +335,8 @@ func TestPieces(t *testing.T) {
 	long := `"` + strings.Repeat("0123456789", 90_000) + `"` // an item of output is not cut
 	want := ""
 	for range 8 {
-		if err := task.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(long)}, partials.Chunk{Data: []byte("short\n")}); err != nil {
+		if err := task.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(long)},
+			partials.Chunk{Data: []byte("short\n")}); err != nil {
 			t.Fatal(err)
 		}
 		want += long + "short\n"
@@ -341,7 +352,8 @@ func TestPieces(t *testing.T) {
 	if read := statetest.ReadAll(t, got.Log); read != want || got.Outcome.Result == nil {
 		t.Errorf("%d bytes of %d, %+v", len(read), len(want), got.Outcome)
 	}
-	if given, stored := task.Segments.Given(0, 1<<30), got.Segments.Given(0, 1<<30); len(given) == 0 || !slices.Equal(given, stored) {
+	if given, stored := task.Segments.Given(0, 1<<30), got.Segments.Given(0, 1<<30); len(given) == 0 ||
+		!slices.Equal(given, stored) {
 		t.Errorf("%d numbers were given, %d stored", len(given), len(stored))
 	}
 }
@@ -409,28 +421,34 @@ func TestCheck(t *testing.T) {
 	t.Parallel()
 	s := dynatest.Start(t)
 	state := newState(t, s)
-	statetest.Put(t, state, statetest.Working("a"), statetest.Ended(statetest.Working("b"), mcp.TaskCompleted, "done"))
-	if said, err := state.Check(t.Context(), "local"); err != nil || said != "tasks: 2, not ended: 1, runnels: 1" {
+	statetest.Put(t, state, statetest.Working("a"),
+		statetest.Ended(statetest.Working("b"), mcp.TaskCompleted, "done"))
+	if said, err := state.Check(t.Context(), "local"); err != nil ||
+		said != "tasks: 2, not ended: 1, runnels: 1" {
 		t.Errorf("%s, %v", said, err)
 	}
 	s.DeleteTable(t)
 	s.CreateTable(t, "another")
-	if said, err := newState(t, s).Check(t.Context(), "local"); err != nil || !strings.Contains(said, "nothing of them is ever deleted") {
+	if said, err := newState(t, s).Check(t.Context(), "local"); err != nil ||
+		!strings.Contains(said, "nothing of them is ever deleted") {
 		t.Errorf("%s, %v", said, err)
 	}
 }
 
 func TestParse(t *testing.T) {
 	o, err := Parse("dynamodb://My_table.1?prefix=p&region=eu-central-1&endpoint=http://127.0.0.1:8000")
-	if err != nil || o.Table != "My_table.1" || o.Prefix != "p" || o.Region != "eu-central-1" || o.Endpoint != "http://127.0.0.1:8000" {
+	if err != nil || o.Table != "My_table.1" || o.Prefix != "p" || o.Region != "eu-central-1" ||
+		o.Endpoint != "http://127.0.0.1:8000" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := Parse("dynamodb://runnel"); err != nil || o.Table != "runnel" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range []string{
-		"dynamodb://", "dynamodb://ab", "dynamodb://key:s3cret@runnel", "dynamodb://key:s3cret@runnel:port", "dynamodb://runnel/path", "dynamodb://runnel:8000", "dynamodb://a,b",
-		"dynamodb://runnel?aws_secret_access_key=s3cret", "dynamodb://runnel?profile=x", "dynamodb://runnel?endpoint=http://key:s3cret@host", "dynamodb://runnel?endpoint=host:1",
+		"dynamodb://", "dynamodb://ab", "dynamodb://key:s3cret@runnel", "dynamodb://key:s3cret@runnel:port",
+		"dynamodb://runnel/path", "dynamodb://runnel:8000", "dynamodb://a,b",
+		"dynamodb://runnel?aws_secret_access_key=s3cret", "dynamodb://runnel?profile=x",
+		"dynamodb://runnel?endpoint=http://key:s3cret@host", "dynamodb://runnel?endpoint=host:1",
 		"dynamodb://runnel?region=a.b", "dynamodb://runnel?prefix=a:b", "other://runnel",
 	} {
 		if _, err := Parse(bad); err == nil || strings.Contains(err.Error(), "s3cret") {

@@ -37,8 +37,10 @@ func TestPoisoned(t *testing.T) {
 	stop(t, state) // it would write its own again
 	whole := itemAt(t, s, "task:bad", "record")
 	poisons := []item{
-		{"record": number(1)}, {"record": nil}, {"record": data([]byte("\xff"))}, {"record": &types.AttributeValueMemberBOOL{Value: true}},
-		{"end": text("garbage")}, {"end": number(-1)}, {"end": nil}, {"variables": text("garbage")}, {"variables": text("[]")}, {"variables": number(1)}, {"keeper": nil}, {"keeper": number(1)},
+		{"record": number(1)}, {"record": nil}, {"record": data([]byte("\xff"))},
+		{"record": &types.AttributeValueMemberBOOL{Value: true}},
+		{"end": text("garbage")}, {"end": number(-1)}, {"end": nil}, {"variables": text("garbage")},
+		{"variables": text("[]")}, {"variables": number(1)}, {"keeper": nil}, {"keeper": number(1)},
 	}
 	for _, record := range []string{
 		"{", "[]", strings.Repeat(" ", 300_000),
@@ -50,7 +52,8 @@ func TestPoisoned(t *testing.T) {
 	}
 	for _, poison := range poisons {
 		set(t, s, "task:bad", "record", poison)
-		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "damaged") {
+		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed ||
+			!strings.Contains(got.StatusMessage, "damaged") {
 			t.Errorf("%s: %s %s, %v", spell(poison), got.Status, got.StatusMessage, err)
 		}
 		if got := statetest.IDs(t, other, 10); !slices.Equal(got, []string{"good", "bad"}) {
@@ -63,7 +66,8 @@ func TestPoisoned(t *testing.T) {
 			}
 		}
 	}
-	for _, place := range []string{"garbage", "zzzzzzzzzzzzzzzz", "ffffffffffffffff"} { // in the order of tasks
+	// In the order of tasks.
+	for _, place := range []string{"garbage", "zzzzzzzzzzzzzzzz", "ffffffffffffffff"} {
 		set(t, s, "tasks", place, item{"id": text("no/id"), "expires": number(1 << 40)})
 	}
 	set(t, s, "live", "live:no/id", item{"keeper": number(1)})
@@ -102,7 +106,8 @@ func TestPoisonedOrphan(t *testing.T) {
 	if left := keys(t, s, "local:live"); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "damaged") {
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskFailed ||
+		!strings.Contains(got.StatusMessage, "damaged") {
 		t.Errorf("%s %s", got.Status, got.StatusMessage)
 	}
 }
@@ -123,7 +128,8 @@ func TestDamagedOutput(t *testing.T) {
 		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == size })
 	}
 	whole := itemAt(t, s, "task:a", outputPlace(15, 0))
-	for _, damage := range []item{{"data": data([]byte("longer than it was"))}, {"data": nil}, {"marks": data([]byte{1})}, {"length": number(1 << 40)}, {"length": text("garbage")}} {
+	for _, damage := range []item{{"data": data([]byte("longer than it was"))}, {"data": nil},
+		{"marks": data([]byte{1})}, {"length": number(1 << 40)}, {"length": text("garbage")}} {
 		set(t, s, "task:a", outputPlace(15, 0), damage)
 		if got := statetest.ReadAll(t, statetest.Get(t, state, "a").Log); got != "before\nafter\n" {
 			t.Errorf("%s: %q", spell(damage), got)
@@ -181,7 +187,8 @@ func TestLongVariables(t *testing.T) {
 		t.Errorf("what fits: %v", err)
 	}
 	var refused *rpc.Error
-	if _, err := state.SetVariables(t.Context(), "local", "a", patch(6)); !errors.As(err, &refused) || !strings.Contains(err.Error(), "the limit of a state in DynamoDB is 307200") {
+	if _, err := state.SetVariables(t.Context(), "local", "a", patch(6)); !errors.As(err, &refused) ||
+		!strings.Contains(err.Error(), "the limit of a state in DynamoDB is 307200") {
 		t.Errorf("what does not: %v", err)
 	}
 	if got := statetest.Get(t, state, "a").Variables; len(got) < 300_000 || len(got) > pieceBytes {
@@ -234,7 +241,9 @@ func TestThrottled(t *testing.T) {
 	} {
 		refusals = []string{refusal}
 		err := state.Put(t.Context(), statetest.Working("b"))
-		if !errors.As(err, new(tasks.Trouble)) || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), says) { // ErrBusy comes after a wait
+		// ErrBusy comes after a wait.
+		if !errors.As(err, new(tasks.Trouble)) || errors.Is(err, tasks.ErrBusy) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", refusal, err)
 		}
 	}

@@ -46,7 +46,8 @@ func TestStateOfVersion1(t *testing.T) {
 				i[name] = data(value.B)
 			}
 		}
-		if _, err := s.Client.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String(dynatest.Table), Item: i}); err != nil {
+		if _, err := s.Client.PutItem(t.Context(),
+			&dynamodb.PutItemInput{TableName: aws.String(dynatest.Table), Item: i}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,10 +57,12 @@ func TestStateOfVersion1(t *testing.T) {
 		t.Fatalf("it has the tasks %v", ids)
 	}
 	lines, fails := statetest.Get(t, state, ids[0]), statetest.Get(t, state, ids[1])
-	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted || statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
+	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted ||
+		statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
 		t.Errorf("%+v", lines)
 	}
-	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil || !fails.Outcome.Result.IsError {
+	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil ||
+		!fails.Outcome.Result.IsError {
 		t.Errorf("%+v", fails)
 	}
 	statetest.Put(t, state, statetest.Working("new"))
@@ -76,22 +79,27 @@ func TestNewerVersion(t *testing.T) {
 	stop(t, state)
 	set(t, s, "schema", "schema", item{"version": number(2)})
 	const sentence = "a newer runnel has changed how tasks are stored"
-	if err := spaceOf(t, state, "local").Lease(t.Context()); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := spaceOf(t, state, "local").Lease(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("the lease: %v", err)
 	}
-	if err := state.Put(t.Context(), statetest.Working("b")); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := state.Put(t.Context(), statetest.Working("b")); err == nil ||
+		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("put: %v", err)
 	}
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
+		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("an end: %v", err)
 	}
-	for said, found := range map[string]types.AttributeValue{"2": number(2), "0": number(0), "unknown": text("garbage")} {
+	for said, found := range map[string]types.AttributeValue{"2": number(2), "0": number(0),
+		"unknown": text("garbage")} {
 		set(t, s, "schema", "schema", item{"version": found})
 		_, err := newState(t, s).Get(t.Context(), "local", "a")
-		if !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), `has version "`+said+`", and this runnel knows 1`) {
+		if !errors.As(err, new(tasks.Trouble)) ||
+			!strings.Contains(err.Error(), `has version "`+said+`", and this runnel knows 1`) {
 			t.Errorf("%s: %v", said, err)
 		}
 	}

@@ -17,11 +17,13 @@ func asked(keeper string) string { return "asked:" + keeper }
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	for told := ""; ; {
 		told = r.Stored.Keeper
-		if err := sp.write(ctx, sp.put(with(sp.key(asked(told), r.ID), item{"expires": sp.expiry(&r.Task)}))); err != nil {
+		if err := sp.write(ctx, sp.put(with(sp.key(asked(told), r.ID),
+			item{"expires": sp.expiry(&r.Task)}))); err != nil {
 			return err
 		}
 		again, err := sp.Read(ctx, r.ID)
-		if errors.Is(err, tasks.ErrNotFound) || err == nil && (again.Terminal() || again.Stored.Keeper == told) {
+		if errors.Is(err, tasks.ErrNotFound) ||
+			err == nil && (again.Terminal() || again.Stored.Keeper == told) {
 			return nil
 		} else if err != nil {
 			return err

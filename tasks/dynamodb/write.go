@@ -26,7 +26,9 @@ const pieceBytes = 300 << 10
 // fits returns an error for variables that do not fit into the item.
 func fits(variables []byte) error {
 	if len(variables) > pieceBytes {
-		return rpc.Errorf(mcp.CodeInvalidParams, "the variables take %d bytes together; the limit of a state in DynamoDB is %d", len(variables), pieceBytes)
+		return rpc.Errorf(mcp.CodeInvalidParams,
+			"the variables take %d bytes together; the limit of a state in DynamoDB is %d", len(variables),
+			pieceBytes)
 	}
 	return nil
 }
@@ -49,7 +51,8 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	expires := sp.expiry(&r.Task)
 	hidden := r.Stored.Hidden
 	task := with(sp.recordKey(r.ID), item{
-		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1), "place": number(int64(place)), "expires": expires,
+		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1),
+		"place": number(int64(place)), "expires": expires,
 	})
 	order := with(sp.placeKey(place), item{"id": text(r.ID), "expires": expires})
 	if len(r.Variables) > 0 {
@@ -61,7 +64,8 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	if tasks.IsFiles(r.ID) {
 		order["files"] = text("1")
 	}
-	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, hidden)}, gate...)
+	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, hidden)},
+		gate...)
 	if err := settled(sp.write(ctx, changes...), sp.keeps); err != nil {
 		return err
 	}
@@ -74,7 +78,8 @@ func (sp *space) keeps(there item) bool { return textOf(there, "keeper") == sp.o
 
 // marking is the change that marks a task as kept by this process.
 func (sp *space) marking(r *engine.Record, hidden bool) types.TransactWriteItem {
-	marked := with(sp.key("live", mark(r.ID, hidden)), item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)})
+	marked := with(sp.key("live", mark(r.ID, hidden)),
+		item{"keeper": text(sp.of.Keeper), "expires": sp.expiry(&r.Task)})
 	if tasks.IsFiles(r.ID) {
 		marked["files"] = text("1")
 	}
@@ -86,7 +91,8 @@ const startsWindow = time.Minute
 
 // admit stores a task with store, unless the task is beyond the limits of its owner; hidden ones are not
 // limited. gate is a change that fails if another task was admitted since the count: then it counts again.
-func (sp *space) admit(ctx context.Context, r *engine.Record, store func(gate ...types.TransactWriteItem) error) error {
+func (sp *space) admit(ctx context.Context, r *engine.Record,
+	store func(gate ...types.TransactWriteItem) error) error {
 	limits := sp.of.Limits
 	if r.Task.Ending || r.Stored.Hidden || limits.MaxLive <= 0 && limits.MaxStartsPerMinute <= 0 {
 		return store()
@@ -121,7 +127,8 @@ func (sp *space) admit(ctx context.Context, r *engine.Record, store func(gate ..
 // which have the attribute files, do not count: a filter cannot look at a key.
 func (sp *space) checkLimits(ctx context.Context) error {
 	if most := sp.of.Limits.MaxLive; most > 0 {
-		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false), filter: "attribute_not_exists(#files)"}, most)
+		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false),
+			filter: "attribute_not_exists(#files)"}, most)
 		if err != nil {
 			return err
 		}
@@ -131,7 +138,8 @@ func (sp *space) checkLimits(ctx context.Context) error {
 	}
 	if most := sp.of.Limits.MaxStartsPerMinute; most > 0 {
 		since := placeText(uint64(sp.of.Now().Add(-startsWindow).UnixNano()))
-		n, err := sp.count(ctx, span{partition: "tasks", from: since, filter: "attribute_not_exists(#hidden) AND attribute_not_exists(#files)"}, most)
+		n, err := sp.count(ctx, span{partition: "tasks", from: since,
+			filter: "attribute_not_exists(#hidden) AND attribute_not_exists(#files)"}, most)
 		if err != nil {
 			return err
 		}
@@ -147,17 +155,22 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	if !wasHidden {
 		return sp.rewrite(ctx, r, false, nil)
 	}
-	return sp.admit(ctx, r, func(gate ...types.TransactWriteItem) error { return sp.rewrite(ctx, r, true, gate) })
+	return sp.admit(ctx, r, func(gate ...types.TransactWriteItem) error {
+		return sp.rewrite(ctx, r,
+			true, gate)
+	})
 }
 
-func (sp *space) rewrite(ctx context.Context, r *engine.Record, wasHidden bool, more []types.TransactWriteItem) error {
+func (sp *space) rewrite(ctx context.Context, r *engine.Record, wasHidden bool,
+	more []types.TransactWriteItem) error {
 	record, err := r.EncodeRest()
 	if err != nil {
 		return err
 	}
 	expires, next := sp.expiry(&r.Task), r.Revision+1
 	expression := "SET #record = :record, #write = :write, #expires = :expires"
-	values := item{":record": text(string(record)), ":write": number(int64(next)), ":expires": expires, ":me": text(sp.of.Keeper)}
+	values := item{":record": text(string(record)), ":write": number(int64(next)), ":expires": expires,
+		":me": text(sp.of.Keeper)}
 	if wasHidden {
 		if err := fits(r.Variables); err != nil {
 			return err
@@ -199,28 +212,33 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 	}
 	n := 0
 	for piece := range slices.Chunk(outcome, pieceBytes) {
-		if err := sp.write(ctx, sp.put(with(sp.key(ofTask(r.ID), resultPlace(s.Attempt, n)), item{"data": data(piece), "expires": expires}))); err != nil {
+		if err := sp.write(ctx, sp.put(with(sp.key(ofTask(r.ID), resultPlace(s.Attempt, n)),
+			item{"data": data(piece), "expires": expires}))); err != nil {
 			return err
 		}
 		n++
 	}
 	changes := []types.TransactWriteItem{
 		sp.update(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
-			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End), ":expires": expires, ":keeper": text(s.Keeper)}),
+			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End),
+				":expires": expires, ":keeper": text(s.Keeper)}),
 		sp.remove(sp.key("live", mark(r.ID, false))),
 	}
 	if s.Keeper != sp.of.Keeper {
 		changes = append(changes, sp.unrenewed(s.Keeper))
 	}
-	return settled(sp.write(ctx, changes...), func(there item) bool { return there["keeper"] == nil && textOf(there, "by") == sp.of.Keeper })
+	return settled(sp.write(ctx, changes...),
+		func(there item) bool { return there["keeper"] == nil && textOf(there, "by") == sp.of.Keeper })
 }
 
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	work := string(r.Stored.Work)
-	taken := sp.update(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work", "#keeper = :before AND attribute_not_exists(#work)",
+	taken := sp.update(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work",
+		"#keeper = :before AND attribute_not_exists(#work)",
 		item{":me": text(sp.of.Keeper), ":work": text(work), ":before": text(before)})
-	return settled(sp.write(ctx, taken, sp.marking(r, false)), func(there item) bool { return sp.keeps(there) && textOf(there, "work") == work })
+	return settled(sp.write(ctx, taken, sp.marking(r, false)),
+		func(there item) bool { return sp.keeps(there) && textOf(there, "work") == work })
 }
 
 // SetVariables implements engine.Store.
@@ -233,7 +251,8 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 		condition = "#variables = :seen"
 		values[":seen"] = text(string(r.Variables))
 	}
-	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #variables = :merged", "attribute_exists(#keeper) AND "+condition, values))
+	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #variables = :merged",
+		"attribute_exists(#keeper) AND "+condition, values))
 	if there, is := found(err); is {
 		if err = tasks.ErrFenced; there["keeper"] == nil {
 			err = tasks.ErrEnded
@@ -244,7 +263,8 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 
 // MarkFetched implements engine.Store.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
-	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)", item{":yes": text("1")}))
+	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)",
+		item{":yes": text("1")}))
 	if isCondition(err) { // it is gone
 		return nil
 	}
@@ -258,7 +278,8 @@ func (sp *space) Delete(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	changes := []types.TransactWriteItem{sp.remove(sp.recordKey(id)), sp.remove(sp.key("live", mark(id, false))), sp.remove(sp.key("live", mark(id, true)))}
+	changes := []types.TransactWriteItem{sp.remove(sp.recordKey(id)),
+		sp.remove(sp.key("live", mark(id, false))), sp.remove(sp.key("live", mark(id, true)))}
 	if place, ok := numberOf(i, "place"); ok {
 		changes = append(changes, sp.remove(sp.placeKey(uint64(place))))
 	}

@@ -74,7 +74,8 @@ func (k *backing) run() {
 		case more:
 			k.Due(true)
 		case err == nil || k.ctx.Err() != nil:
-		case errors.Is(err, tasks.ErrBusy): // the output waits in memory and, when that is full, so does the tool
+		case errors.Is(err, tasks.ErrBusy):
+			// The output waits in memory and, when that is full, so does the tool.
 			if pause.For(k.ctx, flushAgain) {
 				k.Due(true)
 			}
@@ -155,7 +156,8 @@ func (k *backing) settle(ctx context.Context) error {
 	switch {
 	case errors.Is(err, tasks.ErrNotFound) || err == nil && r.Stored.Writer != k.sp.Keeper:
 		return tasks.ErrFenced
-	case err == nil && k.record.Stored.Offer != nil && r.Waits(): // a worker has handed it back, and another one may run it
+	case err == nil && k.record.Stored.Offer != nil && r.Waits():
+		// A worker has handed it back, and another one may run it.
 		return tasks.ErrFenced
 	case err != nil:
 		return err

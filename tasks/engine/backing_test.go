@@ -119,7 +119,8 @@ func TestFlushAfterUnanswered(t *testing.T) {
 		if err := k.log.Append(t.Context(), partials.Chunk{Data: []byte(line)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := k.flush(t.Context()); line == "line\n" && !errors.Is(err, tasks.ErrBusy) || line == "more\n" && err != nil {
+		if err := k.flush(t.Context()); line == "line\n" && !errors.Is(err, tasks.ErrBusy) ||
+			line == "more\n" && err != nil {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
@@ -161,7 +162,8 @@ func TestDeadStateIsNamedEachMinute(t *testing.T) {
 		sp := &Space{process: &process{Options: Options{Log: zerolog.New(&log)}}}
 		sp.ctx, sp.stop = context.WithCancel(t.Context())
 		sp.all.Go(func() {
-			sp.every(RenewInterval, func(context.Context) error { return errors.New("start it with -js") }, "backing the lease")
+			sp.every(RenewInterval, func(context.Context) error { return errors.New("start it with -js") },
+				"backing the lease")
 		})
 		time.Sleep(3 * time.Minute)
 		sp.Stop()

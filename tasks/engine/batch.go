@@ -9,15 +9,17 @@ import (
 const (
 	// ExtentBytes is the greatest length of a stored extent of output.
 	ExtentBytes = 64 << 10
-	mostExtents = 8      // stored at once
-	mostCut     = 10_000 // extents dropped at once: there may be many short ones, and a server may do nothing else meanwhile
+	mostExtents = 8 // stored at once
+	// Extents dropped at once: there may be many short ones, and a server may do nothing else meanwhile.
+	mostCut = 10_000
 )
 
 // Batch is output of a task that is stored at once, from one position to another.
 type Batch struct {
 	From, To int64
 	Extents  []partials.Extent
-	Head     int64 // extents from this position on are the tail of a long log, some of which is cut out later; 0 = no tail
+	// Extents from this position on are the tail of a long log, some of which is cut out later; 0 = no tail.
+	Head int64
 	// Cut are the dropped extents of the tail, by where they end: everything between Head and the last of
 	// them.
 	Cut []int64
@@ -63,7 +65,8 @@ func (w *written) cut(limit int64) (gone []int64) {
 	if limit <= 0 || w.kept() <= limit {
 		return nil
 	}
-	for to := w.end - limit/8*3; len(w.tail) > 0 && w.tail[0] <= to && len(gone) < mostCut; w.tail = w.tail[1:] {
+	for to := w.end - limit/8*3; len(w.tail) > 0 && w.tail[0] <= to &&
+		len(gone) < mostCut; w.tail = w.tail[1:] {
 		gone = append(gone, w.tail[0])
 		w.middle = w.tail[0]
 	}

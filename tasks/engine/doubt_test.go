@@ -58,7 +58,8 @@ func (s *shelf) Take(context.Context, *Record, string) error { return s.take }
 // task is a task that works.
 func task(id string) tasks.Task {
 	log := partials.NewLog(nil)
-	return tasks.Task{ID: id, Owner: "local", Status: mcp.TaskWorking, TTL: time.Hour, CreatedAt: time.Now(), Log: log, Segments: partials.NewSegments(log)}
+	return tasks.Task{ID: id, Owner: "local", Status: mcp.TaskWorking, TTL: time.Hour, CreatedAt: time.Now(),
+		Log: log, Segments: partials.NewSegments(log)}
 }
 
 // A task that was refused without an answer and is put again stays, though a sweep is just deleting what may
@@ -181,7 +182,8 @@ func TestLeavesWithoutLease(t *testing.T) {
 // A class of workers that nobody can have written does not get into what is said of its task.
 func TestPoisonedOffer(t *testing.T) {
 	for _, class := range []string{"", "a\nb", strings.Repeat("a", 1000)} {
-		r := &Record{Stored: Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper, Offer: &waiting{Class: class}}}
+		r := &Record{Stored: Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper,
+			Offer: &waiting{Class: class}}}
 		if r.Check(nil, false); r.Damage == nil || r.Waits() || strings.Contains(r.StatusMessage, "\n") {
 			t.Errorf("%.10q: %v, %q", class, r.Damage, r.StatusMessage)
 		}

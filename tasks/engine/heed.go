@@ -55,5 +55,6 @@ func (sp *Space) heard(ctx context.Context) (asked, fenced []string, err error) 
 		return asked, fenced, nil
 	}
 	stored, err := sp.Asked(ctx)
-	return append(asked, slices.DeleteFunc(stored, func(id string) bool { return sp.kept(id) == nil })...), fenced, err
+	return append(asked, slices.DeleteFunc(stored, func(id string) bool { return sp.kept(id) == nil })...),
+		fenced, err
 }

@@ -13,7 +13,8 @@ import (
 
 // every calls do at an interval until Close.
 func (sp *Space) every(interval time.Duration, do func(context.Context) error, what string) {
-	failed := 0 // consecutive failures: a state that is unreachable often stays so, and one line a minute is enough
+	// Consecutive failures: a state that is unreachable often stays so, and one line a minute is enough.
+	failed := 0
 	var logged time.Time
 	next := time.NewTicker(interval)
 	defer next.Stop()
@@ -133,7 +134,8 @@ func (sp *Space) sweep(ctx context.Context, all bool) error {
 	for _, m := range marks {
 		marked[m.ID] = marked[m.ID] || m.Keeper == sp.Keeper
 	}
-	if err := sp.findFenced(ctx, slices.DeleteFunc(mine, func(k *backing) bool { return marked[k.id] })); err != nil {
+	if err := sp.findFenced(ctx, slices.DeleteFunc(mine,
+		func(k *backing) bool { return marked[k.id] })); err != nil {
 		return err
 	}
 	missed := map[string]time.Time{}

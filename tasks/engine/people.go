@@ -36,7 +36,8 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 
 // Forget deletes an owner's tasks that have ended by a time, and returns them as List does. It keeps tasks
 // that have not ended and, unless forced, those whose result nobody has fetched; kept is their number.
-func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
+func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
+	force bool) (gone []tasks.Task, kept int, err error) {
 	sp, err := s.Space(ctx, owner)
 	if err != nil {
 		return nil, 0, err

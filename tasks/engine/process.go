@@ -18,7 +18,8 @@ type Options struct {
 	// those of workers, which are reported where they were offered. It must not block; nil = nothing is
 	// called.
 	Recovered func(t *tasks.Task)
-	Pace      time.Duration // the shortest time between two writes of a task's output, unless there is much; 0 = 50 ms
+	// The shortest time between two writes of a task's output, unless there is much; 0 = 50 ms.
+	Pace time.Duration
 
 	Now func() time.Time // nil = time.Now
 }

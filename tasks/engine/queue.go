@@ -64,11 +64,13 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer,
 	}
 	r := *k.record
 	r.Body = encoded
-	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout), Retries: o.Retries}
+	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout),
+		Retries: o.Retries}
 	if o.Attached {
 		r.Stored.Offer.Front = sp.Keeper
 	}
-	if taken := k.record.Stored.Offer; taken != nil { // a worker hands it back, which does not count as an attempt
+	// A worker hands it back, which does not count as an attempt.
+	if taken := k.record.Stored.Offer; taken != nil {
 		r.Stored.Offer.Attempt, r.Stored.Offer.Front = taken.Attempt-1, taken.Front
 	}
 	heard, err := sp.Hear(sp.ctx, id) // this process follows the task from now on
@@ -120,7 +122,8 @@ func (sp *Space) waitAgain(ctx context.Context, r *Record, begun bool) error {
 	delete(sp.unanswered, r.ID)
 	sp.mu.Unlock()
 	sp.show(ctx, &again)
-	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).Msg("task waits for another worker: its worker is gone")
+	sp.Log.Info().Str("taskId", r.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Str("host", r.Worker).
+		Msg("task waits for another worker: its worker is gone")
 	return nil
 }
 
@@ -181,7 +184,8 @@ func (sp *Space) returnUnanswered(ctx context.Context) {
 	sp.mu.Unlock()
 	for _, id := range unanswered {
 		r, err := sp.Read(ctx, id)
-		if err == nil && r.Stored.Keeper == sp.Keeper && !r.Terminal() && r.Stored.Offer != nil && sp.kept(id) == nil {
+		if err == nil && r.Stored.Keeper == sp.Keeper && !r.Terminal() && r.Stored.Offer != nil &&
+			sp.kept(id) == nil {
 			_ = sp.waitAgain(ctx, r, false) // if it fails, another process ends the task or makes it wait
 		}
 	}
@@ -204,7 +208,8 @@ func (sp *Space) show(ctx context.Context, r *Record) {
 			var there *Record
 			there, err = sp.Read(ctx, r.ID)
 			switch {
-			case errors.Is(err, tasks.ErrNotFound) || err == nil && (!there.Waits() || there.overdue(sp.Now())):
+			case errors.Is(err, tasks.ErrNotFound) ||
+				err == nil && (!there.Waits() || there.overdue(sp.Now())):
 				return
 			case err == nil:
 				err = sp.Queue.Show(ctx, there)
@@ -246,13 +251,15 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 // endOverdue ends a task that no worker has taken in time.
 func (sp *Space) endOverdue(ctx context.Context, r *Record) error {
 	o := r.Stored.Offer
-	return sp.endUnkept(ctx, r, mcp.TaskFailed, fmt.Sprintf("no worker of class %s has taken it within %v (queueTimeout): runnel fleet shows which there are, and runnel work --class %s starts one",
-		o.Class, time.Duration(o.Timeout), o.Class))
+	return sp.endUnkept(ctx, r, mcp.TaskFailed,
+		fmt.Sprintf("no worker of class %s has taken it within %v (queueTimeout): runnel fleet shows which there are, and runnel work --class %s starts one",
+			o.Class, time.Duration(o.Timeout), o.Class))
 }
 
 // EndUnreadable ends a waiting task because its offer cannot be read.
 func (sp *Space) EndUnreadable(ctx context.Context, r *Record) error {
-	return sp.endUnkept(ctx, r, mcp.TaskFailed, "its offer to workers cannot be read: the state is damaged, or something other than runnel has written to it")
+	return sp.endUnkept(ctx, r, mcp.TaskFailed,
+		"its offer to workers cannot be read: the state is damaged, or something other than runnel has written to it")
 }
 
 // endUnkept ends a task if it still waits.
@@ -268,7 +275,8 @@ func (sp *Space) endUnkept(ctx context.Context, r *Record, status mcp.TaskStatus
 // lineUp returns what waits, or a recent view of it unless fresh is set.
 func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	began := time.Now()
-	if known := sp.line.recent(); known != nil && !fresh && began.Sub(known.at) < lineTime+time.Duration(len(known.before))*lineTimeEach {
+	if known := sp.line.recent(); known != nil && !fresh &&
+		began.Sub(known.at) < lineTime+time.Duration(len(known.before))*lineTimeEach {
 		return known, nil
 	}
 	select {
@@ -277,7 +285,8 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	if known := sp.line.recent(); known != nil && !known.at.Before(began) { // somebody else has looked meanwhile
+	// Somebody else has looked meanwhile.
+	if known := sp.line.recent(); known != nil && !known.at.Before(began) {
 		return known, nil
 	}
 	now := &lineUp{at: time.Now(), before: map[string]int{}, class: map[string]tasks.Waiting{}}
@@ -328,8 +337,9 @@ type line struct {
 
 // lineUp is what waits for workers at one moment.
 type lineUp struct {
-	at     time.Time
-	before map[string]int // by id: how many of its class have a higher priority, or the same and have waited longer
+	at time.Time
+	// By id: how many of its class have a higher priority, or the same and have waited longer.
+	before map[string]int
 	class  map[string]tasks.Waiting
 }
 

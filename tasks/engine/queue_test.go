@@ -45,7 +45,8 @@ func (c *crowd) Read(_ context.Context, id string) (*Record, error) {
 	c.reads.Add(1)
 	r := &Record{}
 	r.ID = id
-	r.Stored = Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper, Offer: &waiting{Class: "builds", Since: c.since, Timeout: int64(time.Hour)}}
+	r.Stored = Stored{Status: mcp.TaskWorking, TTL: int64(time.Hour), Keeper: QueueKeeper,
+		Offer: &waiting{Class: "builds", Since: c.since, Timeout: int64(time.Hour)}}
 	r.Check(nil, false)
 	return r, nil
 }
@@ -83,10 +84,12 @@ func TestManyWait(t *testing.T) {
 		for place, waits := range c.waits {
 			all.Go(func() {
 				log := partials.NewLog(nil)
-				task := tasks.Task{ID: waits.ID, Owner: "local", Log: log, Segments: partials.NewSegments(log)}
+				task := tasks.Task{ID: waits.ID, Owner: "local", Log: log,
+					Segments: partials.NewSegments(log)}
 				for s.Watch(ctx, &task) == nil {
 				}
-				if want := fmt.Sprintf("waiting for a worker of class builds: %d before it", place); task.StatusMessage != want {
+				if want := fmt.Sprintf("waiting for a worker of class builds: %d before it",
+					place); task.StatusMessage != want {
 					t.Errorf("%q, want %q", task.StatusMessage, want)
 				}
 			})
@@ -126,7 +129,8 @@ func (q *refusing) Show(_ context.Context, r *Record) error {
 func TestShownAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for waits, want := range map[string]string{"waits": "waits", "overdue": ""} {
-			q := &refusing{crowd: crowd{since: time.Now().UnixNano()}, refusals: 5, shown: make(chan string, 1)}
+			q := &refusing{crowd: crowd{since: time.Now().UnixNano()}, refusals: 5,
+				shown: make(chan string, 1)}
 			s := New(q, "nowhere", Options{})
 			sp, err := s.Space(t.Context(), "local")
 			if err != nil {

@@ -17,7 +17,8 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 		return sp.unmark(ctx, m, r, stale)
 	case err != nil:
 		return err
-	case sp.Queue != nil && r.Damage == nil && r.Stored.Offer != nil && (m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
+	case sp.Queue != nil && r.Damage == nil && r.Stored.Offer != nil &&
+		(m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
 		return sp.waitAgain(ctx, r, m.Keeper != sp.Keeper) // a stray of this process was taken, but not begun
 	}
 	r.Stored.Keeper = m.Keeper // that of a damaged record is unknown
@@ -26,13 +27,15 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 	switch {
 	case err != nil || !ended:
 		return err
-	case hidden: // nobody has its handle. It was ended first, because its process may have come back and given it one
+	case hidden:
+		// Nobody has its handle. It was ended first, because its process may have come back and given it one.
 		return sp.Delete(ctx, m.ID)
 	}
 	if r.Stored.Offer == nil && !tasks.IsFiles(m.ID) {
 		sp.Recovered(&r.Task)
 	}
-	sp.Log.Info().Str("taskId", m.ID).Str("owner", sp.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
+	sp.Log.Info().Str("taskId", m.ID).Str("owner", sp.Owner).Str("tool", r.Tool).
+		Msg("task recovered: its runnel is gone")
 	return nil
 }
 

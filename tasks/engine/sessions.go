@@ -21,7 +21,8 @@ func (s *State) Session(ctx context.Context, owner, id string) (session []byte, 
 }
 
 // PutSession implements tasks.Sessions.
-func (s *State) PutSession(ctx context.Context, owner, id string, session []byte, version uint64) (uint64, error) {
+func (s *State) PutSession(ctx context.Context, owner, id string, session []byte,
+	version uint64) (uint64, error) {
 	sp, err := s.Space(ctx, owner)
 	if err != nil {
 		return 0, err

@@ -84,7 +84,8 @@ func (s *State) take(
 	}
 	if err := sp.Take(ctx, r, before); err != nil {
 		there, unread := sp.Read(ctx, t.ID)
-		if unread != nil || there.Stored.Keeper == before { // it may still be stored: then a sweep finds out, or Close
+		// It may still be stored: then a sweep finds out, or Close.
+		if unread != nil || there.Stored.Keeper == before {
 			sp.mu.Lock()
 			sp.unanswered[t.ID] = struct{}{}
 			sp.mu.Unlock()

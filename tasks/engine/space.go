@@ -116,7 +116,8 @@ func (sp *Space) fence(k *backing) {
 
 // doubt notes a refused task: nobody has its handle, so what may be stored of it is deleted.
 func (sp *Space) doubt(id string, why error) {
-	if why == nil || errors.Is(why, tasks.ErrFenced) || errors.Is(why, tasks.ErrTooManyLive) || errors.Is(why, tasks.ErrTooManyStarts) {
+	if why == nil || errors.Is(why, tasks.ErrFenced) || errors.Is(why, tasks.ErrTooManyLive) ||
+		errors.Is(why, tasks.ErrTooManyStarts) {
 		return // nothing is stored, or what is belongs to somebody else
 	}
 	sp.mu.Lock()
@@ -167,7 +168,8 @@ func (sp *Space) output(r *Record) partials.Backing {
 // Extents returns a collector for the output of a task after a position.
 func (sp *Space) Extents(id string, after int64) *Extents {
 	return &Extents{after: after, damage: func(err error) {
-		sp.Log.Error().Str("taskId", id).Err(err).Msg("the state is damaged: a part of the output cannot be read")
+		sp.Log.Error().Str("taskId", id).Err(err).
+			Msg("the state is damaged: a part of the output cannot be read")
 	}}
 }
 

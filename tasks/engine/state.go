@@ -51,7 +51,8 @@ func New(e Engine, where string, o Options) *State {
 		o.Pace = defaultPace
 	}
 	s := &State{
-		process: &process{Options: o, Keeper: uuid.NewString(), news: news{sent: make(chan struct{})}}, engine: e, where: where,
+		process: &process{Options: o, Keeper: uuid.NewString(), news: news{sent: make(chan struct{})}},
+		engine:  e, where: where,
 		spaces: map[string]*Space{}, opening: map[string]chan struct{}{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
@@ -189,7 +190,8 @@ func (s *State) Close() error {
 func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 	sp := &Space{
 		process: s.process, Owner: owner, Name: owner,
-		live: map[string]*backing{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{}, doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
+		live: map[string]*backing{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{},
+		doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
 		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
 		following: map[*partials.Log]*following{},
 	}
@@ -214,7 +216,10 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 		return nil, err
 	}
 	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "backing the lease of this runnel") })
-	sp.all.Go(func() { sp.every(sweepInterval, sp.SweepInTurn, "looking for tasks of runnels that are gone") })
+	sp.all.Go(func() {
+		sp.every(sweepInterval, sp.SweepInTurn,
+			"looking for tasks of runnels that are gone")
+	})
 	return sp, nil
 }
 

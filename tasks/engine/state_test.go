@@ -56,7 +56,8 @@ func TestAwayIsToldOnce(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if lines := strings.Split(log.String(), "\n"); len(lines) != 3 || !strings.Contains(lines[0], `"warn"`) || !strings.Contains(lines[1], `"failed":10`) {
+		if lines := strings.Split(log.String(), "\n"); len(lines) != 3 ||
+			!strings.Contains(lines[0], `"warn"`) || !strings.Contains(lines[1], `"failed":10`) {
 			t.Errorf("%s", &log)
 		}
 	})

@@ -30,7 +30,8 @@ func CheckSchema(place, found, known string) error {
 
 // Removed is the error for a place whose content was deleted while this process used it.
 func Removed(place string) error {
-	return tasks.Trouble{Err: fmt.Errorf("%w: %s is gone; start runnel again, which makes a new one", tasks.ErrRemoved, place)}
+	return tasks.Trouble{Err: fmt.Errorf("%w: %s is gone; start runnel again, which makes a new one",
+		tasks.ErrRemoved, place)}
 }
 
 // Newer is the error for a place that a newer runnel has changed while this process used it.

@@ -24,7 +24,8 @@ func (f *URLForm) Parse(state string) (*url.URL, error) {
 	case err != nil:
 		return nil, errors.New("the state is not a URL such as " + f.Example)
 	case !slices.Contains(f.Schemes, u.Scheme):
-		return nil, fmt.Errorf("the state has the scheme %s: use %s://", u.Scheme, strings.Join(f.Schemes, ":// or "))
+		return nil, fmt.Errorf("the state has the scheme %s: use %s://", u.Scheme,
+			strings.Join(f.Schemes, ":// or "))
 	case u.User != nil:
 		return nil, errors.New("the URL of a state holds no credentials: " + f.Secrets)
 	}
@@ -32,7 +33,8 @@ func (f *URLForm) Parse(state string) (*url.URL, error) {
 		value := f.Options[name]
 		if value == nil {
 			known := slices.Sorted(maps.Keys(f.Options))
-			return nil, fmt.Errorf("the URL of the state has the option %.32q: known are %s; %s", name, strings.Join(known, ", "), f.Secrets)
+			return nil, fmt.Errorf("the URL of the state has the option %.32q: known are %s; %s", name,
+				strings.Join(known, ", "), f.Secrets)
 		}
 		*value = values[0]
 	}

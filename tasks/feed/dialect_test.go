@@ -67,17 +67,20 @@ func TestRelayedProgressKeepsItsPlace(t *testing.T) {
 	caller := &rpc.Caller{Version: mcp.LookupVersion("2025-11-25")}
 	for _, handle := range []bool{false, true} {
 		lane := &lines{}
-		f := &Feed{Caller: caller, Handle: handle, ctx: t.Context(), origin: origin{Spelling: ByProgress, Token: json.RawMessage(`"mine"`), Relays: true}}
+		f := &Feed{Caller: caller, Handle: handle, ctx: t.Context(),
+			origin: origin{Spelling: ByProgress, Token: json.RawMessage(`"mine"`), Relays: true}}
 		f.gate.Lane = lane
 		f.progress = f.origin.progress(caller)
 		for n := range 2 {
-			f.Report(tasks.Progress{Done: float64(n)}, json.RawMessage(`{"progress":`+strconv.Itoa(n)+`,"x":1}`))
+			f.Report(tasks.Progress{Done: float64(n)},
+				json.RawMessage(`{"progress":`+strconv.Itoa(n)+`,"x":1}`))
 		}
 		got := strings.Join(lane.written, "")
 		if handle && (got != "" || len(f.passed) != 2) {
 			t.Errorf("before the handle: %s, and %d are kept", got, len(f.passed))
 		}
-		if !handle && !strings.Contains(got, `"progress":0,"x":1}}`+"\n") || !handle && len(lane.written) != 2 {
+		if !handle && !strings.Contains(got, `"progress":0,"x":1}}`+"\n") ||
+			!handle && len(lane.written) != 2 {
 			t.Errorf("written is %q", got)
 		}
 	}

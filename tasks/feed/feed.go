@@ -30,22 +30,24 @@ type Feed struct {
 	Spelling Spelling
 	Handle   bool  // the request is answered with a task
 	From     int64 // position in the log up to which another request has delivered
-	Relays   bool  // the call is another server's, whose results and progress pass as they are. Set before Open
-	Options  Options
+	// The call is another server's, whose results and progress pass as they are. Set before Open.
+	Relays  bool
+	Options Options
 
 	// Set by Open.
-	Run         *run.Run
-	origin      origin
-	ctx         context.Context    // ends when nothing more may be written
-	end         context.CancelFunc // ends ctx
-	progress    *partials.Progress // nil: no token. Only used on the writer's goroutine
-	dialect     partials.Dialect   // the output's
-	marked      *marked            // the dialect, if its lines have marks (mark.go); otherwise nil
-	reader      *partials.Reader   // the output's; nil if only its last line is shown
-	output      func() error       // writes the output; nil: nothing is written while the tool runs
-	gate        partials.Gate      // all output and progress passes it, until Silence closes it
-	freeID      func()             // frees the request's id, if several responses go out under it; otherwise nil
-	closeStream func()             // closes the stream of the request after the task's end; nil: the answer does
+	Run      *run.Run
+	origin   origin
+	ctx      context.Context    // ends when nothing more may be written
+	end      context.CancelFunc // ends ctx
+	progress *partials.Progress // nil: no token. Only used on the writer's goroutine
+	dialect  partials.Dialect   // the output's
+	marked   *marked            // the dialect, if its lines have marks (mark.go); otherwise nil
+	reader   *partials.Reader   // the output's; nil if only its last line is shown
+	output   func() error       // writes the output; nil: nothing is written while the tool runs
+	gate     partials.Gate      // all output and progress passes it, until Silence closes it
+	// Frees the request's id, if several responses go out under it; otherwise nil.
+	freeID      func()
+	closeStream func() // closes the stream of the request after the task's end; nil: the answer does
 
 	started   bool
 	elsewhere bool // the result does not answer this request
@@ -103,7 +105,10 @@ func (f *Feed) Open(r *run.Run) {
 		if late {
 			o.Pace = max(o.Pace, run.LinePace)
 		}
-		f.output = func() error { return partials.DeliverLastLine(f.ctx, log, f.dialect, &f.gate, o.Pace, late) }
+		f.output = func() error {
+			return partials.DeliverLastLine(f.ctx, log, f.dialect, &f.gate,
+				o.Pace, late)
+		}
 	default:
 		f.reader = log.NewReader(f.From)
 		f.output = func() error { return partials.Deliver(f.ctx, f.reader, f.dialect, &f.gate, o) }
@@ -169,7 +174,8 @@ func (f *Feed) sendHeartbeats(ctx context.Context) {
 				return dst
 			}
 			seen = -1
-			return f.progress.Heartbeat(dst, fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
+			return f.progress.Heartbeat(dst,
+				fmt.Appendf(nil, "running for %v", time.Since(began).Round(time.Second)))
 		})
 	}
 }

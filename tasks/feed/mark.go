@@ -34,7 +34,8 @@ type origin struct {
 type place struct {
 	origin
 	pos, count int64
-	closing    int // lines written after the end of the output: those that end the dialect, then the terminal status
+	// Lines written after the end of the output: those that end the dialect, then the terminal status.
+	closing int
 }
 
 const (
@@ -67,7 +68,8 @@ func newMarked(c *rpc.Caller, d partials.Dialect, o origin, pos int64) *marked {
 }
 
 func (m *marked) mark(count int64, closing int) string {
-	return m.origin + "." + strconv.FormatInt(m.pos, 10) + "." + strconv.FormatInt(count, 10) + "." + strconv.Itoa(closing)
+	return m.origin + "." + strconv.FormatInt(m.pos, 10) + "." + strconv.FormatInt(count, 10) + "." +
+		strconv.Itoa(closing)
 }
 
 // last is the mark of the terminal status, after which nothing comes.
@@ -118,7 +120,8 @@ func parseMark(text string) (p place, err error) {
 		return p, errMark
 	}
 	encoded, err := base64.RawURLEncoding.DecodeString(parts[0])
-	if err != nil || json.Unmarshal(encoded, &p.origin) != nil || !isID(p.Request) || !isID(p.Token) || p.Task == "" {
+	if err != nil || json.Unmarshal(encoded, &p.origin) != nil || !isID(p.Request) || !isID(p.Token) ||
+		p.Task == "" {
 		return p, errMark
 	}
 	switch p.Spelling {

@@ -76,7 +76,8 @@ func statusDialect(head []byte, run *run.Run) partials.Dialect {
 		if t.Status != mcp.TaskWorking || t.StatusMessage == "" {
 			return dst
 		}
-		return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", head, rawjson.Encode(t))
+		return fmt.Appendf(dst, "%s,\"method\":\"notifications/tasks/status\",\"params\":%s}\n", head,
+			rawjson.Encode(t))
 	})
 }
 

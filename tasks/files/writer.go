@@ -59,7 +59,8 @@ func (w *Writer) start(ctx context.Context) error {
 	log := partials.NewLog(&partials.LogOptions{Retain: 2 * maxInMemory})
 	t := tasks.Task{
 		ID: tasks.FilesID(w.of.ID), Owner: w.of.Owner, Tool: w.of.Tool, Status: mcp.TaskWorking, Ending: true,
-		CreatedAt: w.of.CreatedAt, UpdatedAt: time.Now(), TTL: w.of.TTL, Log: log, Segments: partials.NewSegments(log),
+		CreatedAt: w.of.CreatedAt, UpdatedAt: time.Now(), TTL: w.of.TTL, Log: log,
+		Segments: partials.NewSegments(log),
 	}
 	if w.of.Attempt > 1 { // the worker before, which died, may have left some
 		if err := w.state.Delete(ctx, t.Owner, t.ID); err != nil {

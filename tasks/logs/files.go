@@ -40,7 +40,8 @@ type fileContents struct {
 }
 
 // readFile answers resources/read for a file.
-func (s *server) readFile(ctx context.Context, c *rpc.Caller, uri, id, name string, after int64) (any, error) {
+func (s *server) readFile(ctx context.Context, c *rpc.Caller, uri, id, name string,
+	after int64) (any, error) {
 	set, err := s.runner.Files(ctx, id)
 	var f files.File
 	if err == nil {
@@ -98,14 +99,16 @@ func wholeCharacters(page []byte) []byte {
 // isText reports whether a model reads a file of a type as text.
 func isText(mimeType string) bool {
 	kind, _, _ := strings.Cut(mimeType, ";")
-	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") || strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "javascript")
+	return strings.HasPrefix(kind, "text/") || strings.HasSuffix(kind, "json") ||
+		strings.HasSuffix(kind, "xml") || strings.HasSuffix(kind, "javascript")
 }
 
 // maxListed is how many files of a task resources/list shows: the task's result links to all.
 const maxListed = 20
 
 // listFiles returns the entries of the files of some tasks, up to limit bytes of them.
-func (s *server) listFiles(ctx context.Context, c *rpc.Caller, ids []string, limit int) (entries []json.RawMessage) {
+func (s *server) listFiles(ctx context.Context, c *rpc.Caller, ids []string,
+	limit int) (entries []json.RawMessage) {
 	for _, id := range ids {
 		set, err := s.runner.Files(ctx, id)
 		if err != nil { // they have expired, or are not complete

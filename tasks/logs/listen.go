@@ -33,7 +33,8 @@ type subscription struct {
 
 // feed announces changes of one thing that is already watched: announce begins after the acknowledgement, and
 // misses nothing. announce returns when ctx ends or nothing more will change; release ends the watching.
-func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release func(), announce func(ctx context.Context)) {
+func (l *subscription) feed(ctx context.Context, group *sync.WaitGroup, release func(),
+	announce func(ctx context.Context)) {
 	group.Go(func() {
 		defer release()
 		select {
@@ -52,7 +53,8 @@ func (s *server) listen(ctx context.Context, c *rpc.Caller, params json.RawMessa
 	if err != nil {
 		return nil, err
 	}
-	l := &subscription{server: s, caller: c, meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
+	l := &subscription{server: s, caller: c,
+		meta: fmt.Appendf(nil, `{%q:%s}`, mcp.MetaSubscriptionID, c.ID())}
 	defer l.endless.Wait()
 	defer l.ending.Wait()
 	following, stop := context.WithCancel(ctx)
@@ -145,7 +147,8 @@ func (l *subscription) watchTask(ctx context.Context, id string) error {
 		return nil
 	}
 	changed, stop := run.Watch()
-	l.feed(ctx, &l.ending, func() { stop(); release() }, func(ctx context.Context) { l.follow(ctx, run, changed) })
+	l.feed(ctx, &l.ending, func() { stop(); release() },
+		func(ctx context.Context) { l.follow(ctx, run, changed) })
 	return nil
 }
 
@@ -162,7 +165,8 @@ func (l *subscription) watchResource(ctx context.Context, uri string) bool {
 	if err == nil && !t.Status.Terminal() { // otherwise nothing will change
 		size := t.Log.Size() // output after it is announced
 		l.feed(ctx, &l.ending, func() {}, func(ctx context.Context) {
-			l.server.watchLog(ctx, id, size, func() error { return l.notify(ctx, resourceUpdated, mcp.ResourceParams{URI: uri}) })
+			l.server.watchLog(ctx, id, size,
+				func() error { return l.notify(ctx, resourceUpdated, mcp.ResourceParams{URI: uri}) })
 		})
 	}
 	return err == nil
@@ -188,7 +192,8 @@ func (l *subscription) watchForeign(ctx context.Context, uri string) bool {
 		for {
 			select {
 			case params := <-updates:
-				if l.caller.NotifyWait(ctx, resourceUpdated, rawjson.WithMember(params, "_meta", l.meta)) != nil {
+				if l.caller.NotifyWait(ctx, resourceUpdated,
+					rawjson.WithMember(params, "_meta", l.meta)) != nil {
 					return // the client has left
 				}
 			case <-ctx.Done():
@@ -206,7 +211,8 @@ func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilte
 		return nil, err
 	}
 	if p.Notifications == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications must be an object that names what to listen for")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.notifications must be an object that names what to listen for")
 	}
 	if p.Notifications.TaskIDs != nil {
 		if err := methods.NeedTasks(c); err != nil {
@@ -214,10 +220,12 @@ func listenParams(c *rpc.Caller, params json.RawMessage) (*mcp.SubscriptionFilte
 		}
 	}
 	if len(p.Notifications.TaskIDs) > maxTaskIDs {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.notifications.taskIds: too many: the limit is %d", maxTaskIDs)
 	}
 	if len(p.Notifications.ResourceSubscriptions) > maxResourceURIs {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.notifications.resourceSubscriptions: too many: the limit is %d", maxResourceURIs)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.notifications.resourceSubscriptions: too many: the limit is %d", maxResourceURIs)
 	}
 	return p.Notifications, nil
 }
@@ -279,8 +287,10 @@ func (l *subscription) follow(ctx context.Context, run *run.View, changes <-chan
 
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
-	t.Meta = nil                                                            // without the variables, which change without a notification: notify sets _meta
-	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t)) // fails only when the client has left
+	// Without the variables, which change without a notification: notify sets _meta.
+	t.Meta = nil
+	// Fails only when the client has left.
+	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t))
 }
 
 func (l *subscription) takesPartials() bool {
@@ -299,7 +309,8 @@ func (l *subscription) writeLines(ctx context.Context, task *run.View) {
 		t.Meta = nil
 		return append(dst, l.line("notifications/tasks", t)...)
 	})
-	_ = partials.DeliverLastLine(ctx, task.Log(), dialect, l.caller, pace, true) // fails when the client has left
+	// Fails when the client has left.
+	_ = partials.DeliverLastLine(ctx, task.Log(), dialect, l.caller, pace, true)
 }
 
 // writeOutput writes the task's output as partials, if the client asked for them.
@@ -308,5 +319,6 @@ func (l *subscription) writeOutput(ctx context.Context, id string, log *partials
 		return
 	}
 	dialect := partials.NewSEP2679(l.caller.Head(), id, l.meta)
-	_ = partials.Deliver(ctx, log.NewReader(0), dialect, l.caller, l.server.o.Deliver) // fails when the client has left
+	// Fails when the client has left.
+	_ = partials.Deliver(ctx, log.NewReader(0), dialect, l.caller, l.server.o.Deliver)
 }

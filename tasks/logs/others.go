@@ -59,7 +59,8 @@ type Others interface {
 	// Read answers resources/read. Subscribe calls tell, which must neither wait nor keep what it gets, with
 	// the params of each notifications/resources/updated until stop is called.
 	Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error)
-	Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(params json.RawMessage)) (stop func(), err error)
+	Subscribe(ctx context.Context, c *rpc.Caller, uri string,
+		tell func(params json.RawMessage)) (stop func(), err error)
 
 	// Changes announces changes of the lists of prompts and of resources.
 	Changes() (prompts, resources *signal.Broadcast)
@@ -70,5 +71,6 @@ func (s *server) hasOthers(c *rpc.Caller) bool { return s.o.Others != nil && s.o
 
 // isForeign reports whether a URI is not one of runnel, and may be one of another server.
 func (s *server) isForeign(c *rpc.Caller, uri string) bool {
-	return uri != "" && len(uri) <= MaxURI && !s.isPage(c, uri) && !strings.HasPrefix(uri, tasks.LogPrefix) && s.hasOthers(c)
+	return uri != "" && len(uri) <= MaxURI && !s.isPage(c, uri) && !strings.HasPrefix(uri, tasks.LogPrefix) &&
+		s.hasOthers(c)
 }

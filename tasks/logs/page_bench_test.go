@@ -32,7 +32,8 @@ func BenchmarkStoredPage(b *testing.B) {
 	page := make([]byte, 0, 2*mcp.MaxPage)
 	for b.Loop() {
 		var err error
-		if page, _, err = AppendText(b.Context(), page[:0], t.Log, 0, math.MaxInt64, mcp.MaxPage, text.WithoutColors); err != nil || len(page) < mcp.MaxPage*9/10 {
+		if page, _, err = AppendText(b.Context(), page[:0], t.Log, 0, math.MaxInt64, mcp.MaxPage,
+			text.WithoutColors); err != nil || len(page) < mcp.MaxPage*9/10 {
 			b.Fatal(len(page), err)
 		}
 	}

@@ -76,13 +76,15 @@ type listedTemplates struct {
 func logResource(v *mcp.Version, t *tasks.Task) mcp.Resource {
 	status := string(t.Status)
 	if v.Stateless && (t.Status == mcp.TaskCompleted || t.Status == mcp.TaskFailed) {
-		status = "ended" // one with an error result is completed in tasks/get; which those are, a list does not know
+		// One with an error result is completed in tasks/get; which those are, a list does not know.
+		status = "ended"
 	}
 	r := mcp.Resource{
-		URI:         tasks.LogURI(t.ID),
-		Name:        t.Tool + "-" + t.ID,
-		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID, t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), status),
-		MimeType:    tasks.LogType,
+		URI:  tasks.LogURI(t.ID),
+		Name: t.Tool + "-" + t.ID,
+		Description: fmt.Sprintf("Output of %s, task %s, started %s: %s", t.Tool, t.ID,
+			t.CreatedAt.UTC().Format("2006-01-02 15:04:05 UTC"), status),
+		MimeType: tasks.LogType,
 	}
 	if v.Titles {
 		r.Title = "Log of " + t.Tool
@@ -109,8 +111,9 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	t := mcp.ResourceTemplate{
 		URITemplate: logTemplate,
 		Name:        "task-log",
-		Description: "The output of a task. With ?after=N, from position N on; _meta[\"" + mcp.MetaNext + "\"] tells the position to go on from.",
-		MimeType:    tasks.LogType,
+		Description: "The output of a task. With ?after=N, from position N on; _meta[\"" + mcp.MetaNext +
+			"\"] tells the position to go on from.",
+		MimeType: tasks.LogType,
 	}
 	if c.Version.Titles {
 		t.Title = "Log of a task"
@@ -118,23 +121,29 @@ func (s *server) listTemplates(ctx context.Context, c *rpc.Caller, params json.R
 	f := mcp.ResourceTemplate{
 		URITemplate: fileTemplate,
 		Name:        "task-file",
-		Description: "A file that a task has made. With ?after=N, from byte N on; _meta[\"" + mcp.MetaNext + "\"] tells the byte to go on from.",
+		Description: "A file that a task has made. With ?after=N, from byte N on; _meta[\"" + mcp.MetaNext +
+			"\"] tells the byte to go on from.",
 	}
 	if c.Version.Titles {
 		f.Title = "File of a task"
 	}
-	result.ResourceTemplates = append([]json.RawMessage{rawjson.Encode(t), rawjson.Encode(f)}, result.ResourceTemplates...)
+	result.ResourceTemplates = append([]json.RawMessage{rawjson.Encode(t), rawjson.Encode(f)},
+		result.ResourceTemplates...)
 	return result, nil
 }
 
 // findLog returns the task to whose log params.uri refers.
-func (s *server) findLog(ctx context.Context, c *rpc.Caller, params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
+func (s *server) findLog(ctx context.Context, c *rpc.Caller,
+	params json.RawMessage) (t tasks.Task, uri string, after int64, err error) {
 	var p mcp.ResourceParams
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
-		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
+		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s",
+			logTemplate)
 	}
 	if len(p.URI) > MaxURI {
-		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams, "params.uri has %d bytes: the limit is %d; a log's is such as %s", len(p.URI), MaxURI, logTemplate)
+		return t, "", 0, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.uri has %d bytes: the limit is %d; a log's is such as %s", len(p.URI), MaxURI,
+			logTemplate)
 	}
 	id, after, err := ParseURI(p.URI)
 	if err != nil {
@@ -206,7 +215,8 @@ const logStep = 4 << 10
 // AppendText appends the text of a log between the positions after and end, as a JSON string without its
 // quotes, limit bytes at most, and returns the position at which to continue. A chunk around end is cut there
 // if it can be, and appended whole otherwise. shown makes text fit for its reader.
-func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int, shown func([]byte) []byte) (_ []byte, next int64, err error) {
+func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end int64, limit int,
+	shown func([]byte) []byte) (_ []byte, next int64, err error) {
 	begin := len(dst)
 	r := log.ReaderAt(after)
 	for next = after; ; {
@@ -230,7 +240,8 @@ func AppendText(ctx context.Context, dst []byte, log *partials.Log, after, end i
 			} else if t, ok := mcp.TextOf(c.Data); ok {
 				dst = rawjson.AppendText(dst, []byte(text.Short(t, limit/2)))
 			} else {
-				dst = rawjson.AppendText(dst, fmt.Appendf(nil, "[%s]\n", rawjson.StringMember(c.Data, "type")))
+				dst = rawjson.AppendText(dst, fmt.Appendf(nil, "[%s]\n",
+					rawjson.StringMember(c.Data, "type")))
 			}
 		}
 		if size > 0 && len(dst)-begin > limit {

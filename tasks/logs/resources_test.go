@@ -16,7 +16,8 @@ func TestPageOfALargeItem(t *testing.T) {
 	log := partials.NewLog(nil)
 	written := make(chan error, 1)
 	go func() {
-		err := log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: mcp.Text("head" + strings.Repeat("x", 3<<20) + "tail")},
+		err := log.Append(t.Context(),
+			partials.Chunk{Kind: partials.Item, Data: mcp.Text("head" + strings.Repeat("x", 3<<20) + "tail")},
 			partials.Chunk{Data: []byte("more")})
 		log.Close()
 		written <- err
@@ -30,7 +31,8 @@ func TestPageOfALargeItem(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, next, err := AppendText(t.Context(), nil, log, 0, math.MaxInt64, 96<<10, text.WithoutColors)
-	if err != nil || len(text) > 96<<10 || next != log.Size() || !bytes.HasPrefix(text, []byte("headx")) || !bytes.HasSuffix(text, []byte("xtailmore")) {
+	if err != nil || len(text) > 96<<10 || next != log.Size() || !bytes.HasPrefix(text, []byte("headx")) ||
+		!bytes.HasSuffix(text, []byte("xtailmore")) {
 		t.Errorf("%d bytes: %.20q, up to %d of %d, error %v", len(text), text, next, log.Size(), err)
 	}
 }

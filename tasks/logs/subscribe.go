@@ -23,7 +23,8 @@ const (
 
 const resourceUpdated = "notifications/resources/updated"
 
-var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d", maxSubscriptions)
+var errSubscriptions = rpc.Errorf(mcp.CodeInternalError, "too many subscriptions: the limit is %d",
+	maxSubscriptions)
 
 // subscribe answers resources/subscribe (server/resources, "Subscriptions").
 func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
@@ -66,7 +67,10 @@ func (s *server) subscribe(ctx context.Context, c *rpc.Caller, params json.RawMe
 		s.runner.Go(func(ctx context.Context) {
 			defer watches.drop(key, sub)
 			defer context.AfterFunc(ctx, cancel)()
-			s.watchLog(watch, id, size, func() error { return c.NotifyWait(watch, resourceUpdated, mcp.ResourceParams{URI: uri}) })
+			s.watchLog(watch, id, size, func() error {
+				return c.NotifyWait(watch, resourceUpdated,
+					mcp.ResourceParams{URI: uri})
+			})
 		})
 	}
 	return answer, nil
@@ -101,7 +105,8 @@ func (w *watches) enter(key string, sub *logWatch) (there bool, err error) {
 func (s *server) unsubscribe(_ context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
 	var p mcp.ResourceParams
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.URI == "" {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s", logTemplate)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.uri must be a resource's URI, such as %s",
+			logTemplate)
 	}
 	key := string(c.Head()) + p.URI
 	watches := watchesOf(c)

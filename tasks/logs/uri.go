@@ -36,7 +36,8 @@ func ParseFileURI(uri string) (id, name string, after int64, err error) {
 		return "", "", 0, nil
 	}
 	if name, err = url.PathUnescape(name); err != nil {
-		return "", "", 0, rpc.Errorf(mcp.CodeInvalidParams, "%.200q: the name of the file cannot be read", uri)
+		return "", "", 0, rpc.Errorf(mcp.CodeInvalidParams,
+			"%.200q: the name of the file cannot be read", uri)
 	}
 	after, err = position(uri, query)
 	return id, name, after, err
@@ -50,7 +51,8 @@ func position(uri, query string) (after int64, err error) {
 	}
 	if values.Has("after") {
 		if after, err = strconv.ParseInt(values.Get("after"), 10, 64); err != nil || after < 0 {
-			return 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said", mcp.MetaNext)
+			return 0, rpc.Errorf(mcp.CodeInvalidParams, "after must be a position: 0, or what _meta[%q] said",
+				mcp.MetaNext)
 		}
 	}
 	return after, nil
@@ -64,5 +66,6 @@ func NotFound(c *rpc.Caller, uri string) *rpc.Error {
 	if c.Era == rpc.Stateless {
 		code = mcp.CodeInvalidParams
 	}
-	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired", Data: mcp.ResourceParams{URI: uri}}
+	return &rpc.Error{Code: code, Message: "resource not found: it is unknown or has expired",
+		Data: mcp.ResourceParams{URI: uri}}
 }

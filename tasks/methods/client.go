@@ -14,7 +14,8 @@ import (
 // its newlines, and only its head: there the result of a command that has failed is not an error, and says in
 // its first line and in its last how the command ended.
 func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
-	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil || !clients.Find(c.Client.Name, c.Client.Version).Flattens {
+	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil ||
+		!clients.Find(c.Client.Name, c.Client.Version).Flattens {
 		return t
 	}
 	verdict, _, _ := strings.Cut(t.StatusMessage, "\n")

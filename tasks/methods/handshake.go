@@ -88,7 +88,8 @@ const (
 func (m *methods) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 	last, err := strconv.ParseInt(string(p.LastSeqNr), 10, 64)
 	if err != nil || last < 1 {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.lastSeqNr must be a positive integer: segments are numbered from 1")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params.lastSeqNr must be a positive integer: segments are numbered from 1")
 	}
 	t, err := m.Get(ctx, p.TaskID)
 	if err != nil {
@@ -104,7 +105,8 @@ func (m *methods) resume(ctx context.Context, p mcp.TaskParams) (any, error) {
 func (m *methods) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParams) (any, error) {
 	t, err := m.CancelWithReason(ctx, p.TaskID, p.Meta.Reason)
 	if errors.Is(err, tasks.ErrEnded) {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "cannot cancel task: already in terminal status %q", t.Status)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"cannot cancel task: already in terminal status %q", t.Status)
 	} else if err != nil {
 		return nil, tasks.WireError(err)
 	}
@@ -112,7 +114,8 @@ func (m *methods) cancelTask(ctx context.Context, _ *rpc.Caller, p mcp.TaskParam
 }
 
 func (m *methods) listTasks(ctx context.Context, _ *rpc.Caller, params json.RawMessage) (any, error) {
-	const _ = uint(mcp.MaxContent - pageSize*(6*tasks.MaxStatusMessage+1<<10)) // they fit, even if every statusMessage consists of control characters
+	// They fit, even if every statusMessage consists of control characters.
+	const _ = uint(mcp.MaxContent - pageSize*(6*tasks.MaxStatusMessage+1<<10))
 	cursor, err := rpc.Cursor(params)
 	if err != nil {
 		return nil, err

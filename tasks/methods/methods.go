@@ -26,12 +26,14 @@ func Register(srv *rpc.Server, r *run.Runner) {
 				Cancel:    &mcp.Present{},
 				Requests:  &mcp.TaskRequests{},
 				Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
-				Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeTask, mcp.ModeImmediate, mcp.ModeStreaming}},
+				Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeTask, mcp.ModeImmediate,
+					mcp.ModeStreaming}},
 			}
 		}
 		if c.Version.Stateless {
 			// It must be exactly {}: with any key inside, the official client treats tasks as absent.
-			caps.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}"), mcp.ExtensionTaskPartials: json.RawMessage("{}")}
+			caps.Extensions = map[string]json.RawMessage{mcp.ExtensionTasks: json.RawMessage("{}"),
+				mcp.ExtensionTaskPartials: json.RawMessage("{}")}
 		}
 	})
 	srv.Handle(rpc.Handshake, "tasks/get", m.limited(withTask(m.getTask)))
@@ -43,12 +45,13 @@ func Register(srv *rpc.Server, r *run.Runner) {
 	srv.Handle(rpc.Stateless, "tasks/get", m.limited(extended(m.getDetailed)))
 	srv.Handle(rpc.Stateless, "tasks/update", m.limited(extended(m.updateTask)))
 	srv.Handle(rpc.Stateless, "tasks/cancel", m.limited(extended(m.cancelDetailed)))
-	srv.Handle(rpc.Stateless, "runnel/tasks/variables", m.limited(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-		if err := NeedTasks(c); err != nil {
-			return nil, err
-		}
-		return m.setVariables(ctx, c, params)
-	}))
+	srv.Handle(rpc.Stateless, "runnel/tasks/variables",
+		m.limited(func(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
+			if err := NeedTasks(c); err != nil {
+				return nil, err
+			}
+			return m.setVariables(ctx, c, params)
+		}))
 }
 
 // limited refuses requests about tasks that exceed the limit.

@@ -74,7 +74,8 @@ func TestGetInABatchHoldsUpNoEnd(t *testing.T) {
 		if n == len(batch)/2 {
 			method = "tasks/cancel"
 		}
-		batch[n] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"taskId":%q,%s}}`, n+1, method, s.ID(), meta)
+		batch[n] = fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":{"taskId":%q,%s}}`, n+1, method,
+			s.ID(), meta)
 	}
 	answered := make(chan string, 2)
 	go func() {
@@ -105,11 +106,14 @@ func TestAuditLog(t *testing.T) {
 		return run.Done{Result: mcp.Result("secret"), Status: "secret"}
 	})
 	s.Delivered()
-	if _, err := r.Start(t.Context(), run.Spec{Handle: true, Tool: "other", Work: statetest.UntilDone}); err == nil {
+	if _, err := r.Start(t.Context(),
+		run.Spec{Handle: true, Tool: "other", Work: statetest.UntilDone}); err == nil {
 		t.Error("not refused")
 	}
 	s.Cancel("")
-	if _, err := (&methods{Runner: r}).taskResult(t.Context(), &rpc.Caller{Version: &mcp.Version{}}, mcp.TaskParams{TaskID: s.ID()}); err != nil {
+	if _, err := (&methods{Runner: r}).
+		taskResult(t.Context(), &rpc.Caller{Version: &mcp.Version{}},
+			mcp.TaskParams{TaskID: s.ID()}); err != nil {
 		t.Error(err)
 	}
 	r.Close()
@@ -127,7 +131,8 @@ func TestAuditLog(t *testing.T) {
 		}
 		events = append(events, e.Message)
 	}
-	if got := strings.Join(events, ", "); got != "task created, task refused, task ended, task result retrieved" {
+	if got := strings.Join(events,
+		", "); got != "task created, task refused, task ended, task result retrieved" {
 		t.Errorf("events: %s", got)
 	}
 }

@@ -36,7 +36,8 @@ func extended(h func(ctx context.Context, c *rpc.Caller, p mcp.UpdateTaskParams)
 		}
 		var p mcp.UpdateTaskParams
 		if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.taskId must be a task's id, and params.inputResponses an object")
+			return nil, rpc.Errorf(mcp.CodeInvalidParams,
+				"params.taskId must be a task's id, and params.inputResponses an object")
 		}
 		return h(ctx, c, p)
 	}
@@ -69,7 +70,8 @@ func (m *methods) updateTask(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTas
 
 // cancelDetailed acknowledges the request even if the task has already ended: cancelling is "cooperative".
 func (m *methods) cancelDetailed(ctx context.Context, _ *rpc.Caller, p mcp.UpdateTaskParams) (any, error) {
-	if _, err := m.CancelWithReason(ctx, p.TaskID, p.Meta.Reason); err != nil && !errors.Is(err, tasks.ErrEnded) {
+	if _, err := m.CancelWithReason(ctx, p.TaskID, p.Meta.Reason); err != nil &&
+		!errors.Is(err, tasks.ErrEnded) {
 		return nil, tasks.WireError(err)
 	}
 	return nil, nil

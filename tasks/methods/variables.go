@@ -19,7 +19,8 @@ func (m *methods) setVariables(ctx context.Context, _ *rpc.Caller, params json.R
 		Set    json.RawMessage `json:"set"`
 	}
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
 	}
 	if run := m.Running(p.TaskID); run != nil {
 		set := p.Set
@@ -47,7 +48,8 @@ func (m *methods) setVariables(ctx context.Context, _ *rpc.Caller, params json.R
 func setAnswer(merged json.RawMessage, err error) (any, error) {
 	switch {
 	case errors.Is(err, tasks.ErrEnded):
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "the variables of a task can be set while it runs; it has ended")
+		return nil, rpc.Errorf(mcp.CodeInvalidParams,
+			"the variables of a task can be set while it runs; it has ended")
 	case err != nil:
 		return nil, err
 	}

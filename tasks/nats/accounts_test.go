@@ -45,7 +45,8 @@ func startAccounts(t *testing.T, names ...string) (url string, creds map[string]
 		if name == "system" {
 			system = accountKey
 		} else {
-			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1, Streams: -1, Consumer: -1}
+			claims.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: -1, DiskStorage: -1,
+				Streams: -1, Consumer: -1}
 		}
 		token, err := claims.Encode(operator)
 		must(err)
@@ -66,7 +67,8 @@ func startAccounts(t *testing.T, names ...string) (url string, creds map[string]
 	claims, err := jwt.DecodeOperatorClaims(token)
 	must(err)
 	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true,
+		NoSigs:           true,
 		TrustedOperators: []*jwt.OperatorClaims{claims}, AccountResolver: resolver, SystemAccount: system,
 	})
 	must(err)
@@ -84,7 +86,10 @@ func startAccounts(t *testing.T, names ...string) (url string, creds map[string]
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	url, creds := startAccounts(t, "a", "b")
-	open := func(name string) *State { return newState(t, url, func(o *Options) { o.Credentials = creds[name] }) }
+	open := func(name string) *State {
+		return newState(t, url,
+			func(o *Options) { o.Credentials = creds[name] })
+	}
 	working := func(owner, id string, output ...string) tasks.Task {
 		task := statetest.Working(id, output...)
 		task.Owner = owner
@@ -140,7 +145,8 @@ func TestAccounts(t *testing.T) {
 		t.Errorf("asked to cancel: %v, %v", asked, err)
 	}
 	for m, err := all.NextMsg(100 * time.Millisecond); err == nil; m, err = all.NextMsg(100 * time.Millisecond) {
-		if strings.Contains(string(m.Data), "secret") || strings.Contains(m.Subject, theirs.Keeper) && m.Subject != "runnel-ask.b."+theirs.Keeper {
+		if strings.Contains(string(m.Data), "secret") ||
+			strings.Contains(m.Subject, theirs.Keeper) && m.Subject != "runnel-ask.b."+theirs.Keeper {
 			t.Errorf("heard on %s: %q", m.Subject, m.Data)
 		}
 	}

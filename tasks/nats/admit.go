@@ -59,7 +59,9 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		}
 		others := map[string]bool{}
 		for _, subject := range marks {
-			if id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root+"live."), "."); id != r.ID && !tasks.IsFiles(id) { // an earlier try's
+			// An earlier try's.
+			if id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root+"live."), "."); id != r.ID &&
+				!tasks.IsFiles(id) {
 				others[id] = true
 			}
 		}
@@ -70,7 +72,8 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		if last != nil {
 			sequence = last.Sequence
 		}
-		err = sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(sequence, sp.marks("*", "*", false)))
+		err = sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(sequence,
+			sp.marks("*", "*", false)))
 		if !errors.Is(err, tasks.ErrFenced) { // otherwise another task was marked since
 			return err
 		}

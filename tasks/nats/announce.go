@@ -38,7 +38,9 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 	if len(data) > maxMessage-4<<10 {
 		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce %d; make them shorter, or give some tools to another worker", len(data), maxMessage)
 	}
-	m := &nats.Msg{Subject: sp.announcement(s.Keeper), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
+	m := &nats.Msg{Subject: sp.announcement(s.Keeper),
+		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject},
+			jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
 	_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(engine.LeaseTTL))
 	return err
 }
@@ -108,7 +110,8 @@ func (s *State) Stored(ctx context.Context, owner string) (tasks.Storage, error)
 		return tasks.Storage{}, unreachable(err)
 	}
 	info := stream.CachedInfo()
-	stored := tasks.Storage{Bytes: int64(info.State.Bytes), Limit: max(info.Config.MaxBytes, 0), Replicas: info.Config.Replicas, Current: 1}
+	stored := tasks.Storage{Bytes: int64(info.State.Bytes), Limit: max(info.Config.MaxBytes, 0),
+		Replicas: info.Config.Replicas, Current: 1}
 	if info.Cluster != nil { // the one that has answered leads it
 		for _, replica := range info.Cluster.Replicas {
 			if replica.Current && !replica.Offline {
@@ -120,7 +123,8 @@ func (s *State) Stored(ctx context.Context, owner string) (tasks.Storage, error)
 }
 
 // Fleet implements tasks.Queue.
-func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, waits map[string]tasks.Waiting, err error) {
+func (s *State) Fleet(ctx context.Context,
+	owner string) (list []tasks.Worker, waits map[string]tasks.Waiting, err error) {
 	sp, err := s.space(ctx, owner)
 	if err != nil {
 		return nil, nil, err
@@ -132,7 +136,8 @@ func (s *State) Fleet(ctx context.Context, owner string) (list []tasks.Worker, w
 	for _, m := range messages {
 		var w tasks.Worker
 		if err := json.Unmarshal(m.Data, &w); err != nil {
-			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).Msg("the announcement of a worker cannot be read, and is skipped")
+			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).
+				Msg("the announcement of a worker cannot be read, and is skipped")
 			continue
 		}
 		list = append(list, w)

@@ -27,5 +27,6 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if stored.Current < stored.Replicas {
 		replicas = fmt.Sprintf("%d of %d (a server is away, or catches up)", stored.Current, stored.Replicas)
 	}
-	return fmt.Sprintf("tasks not ended: %d, runnels: %d, %.1f MiB, replicas: %s", len(live), len(alive), float64(stored.Bytes)/(1<<20), replicas), nil
+	return fmt.Sprintf("tasks not ended: %d, runnels: %d, %.1f MiB, replicas: %s", len(live), len(alive),
+		float64(stored.Bytes)/(1<<20), replicas), nil
 }

@@ -46,7 +46,8 @@ func startCluster(t *testing.T, change ...func(*server.Options)) []*server.Serve
 	servers := make([]*server.Server, len(ports))
 	for i, port := range ports {
 		o := &server.Options{
-			ServerName: fmt.Sprint("node", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+			ServerName: fmt.Sprint("node", i), Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+			StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
 			Cluster: server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: port}, Routes: routes,
 		}
 		for _, c := range change {
@@ -77,7 +78,8 @@ func startCluster(t *testing.T, change ...func(*server.Options)) []*server.Serve
 	if err != nil {
 		t.Fatal(err)
 	}
-	statetest.Eventually(t, func() bool { // the leader may not know yet what room the others have: "no suitable peers for placement"
+	// The leader may not know yet what room the others have: "no suitable peers for placement".
+	statetest.Eventually(t, func() bool {
 		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ready", Replicas: len(servers)})
 		return err == nil && js.DeleteStream(t.Context(), "ready") == nil
 	})
@@ -94,13 +96,17 @@ func TestLeaderDies(t *testing.T) {
 		urls = append(urls, s.ClientURL())
 	}
 	replicas := func(o *Options) { o.Replicas = 3 }
-	here, there := newState(t, strings.Join(urls, ","), replicas), newState(t, strings.Join(urls, ","), replicas)
-	a, b := statetest.NewRunner(t, run.Options{State: here, Owner: "local"}), statetest.NewRunner(t, run.Options{State: there, Owner: "local"})
+	here, there := newState(t, strings.Join(urls, ","), replicas),
+		newState(t, strings.Join(urls, ","), replicas)
+	a, b := statetest.NewRunner(t, run.Options{State: here, Owner: "local"}),
+		statetest.NewRunner(t, run.Options{State: there, Owner: "local"})
 	watching, err := there.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
 	}
-	watching.Stop() // on a machine with much to do the lease of the other may run out while servers elect: that is not what is tested
+	// On a machine with much to do the lease of the other may run out while servers elect: that is not what
+	// is tested.
+	watching.Stop()
 	const lines = 400
 	killed := make(chan struct{})
 	var runs []*run.Run
@@ -110,7 +116,8 @@ func TestLeaderDies(t *testing.T) {
 				if i == lines/2 {
 					<-killed
 				}
-				if err := task.Log().Append(ctx, partials.Chunk{Data: fmt.Appendf(nil, "line %d\n", i)}); err != nil {
+				if err := task.Log().Append(ctx,
+					partials.Chunk{Data: fmt.Appendf(nil, "line %d\n", i)}); err != nil {
 					return run.Done{Err: err}
 				}
 				select {
@@ -173,7 +180,10 @@ func TestReplicasAreRaised(t *testing.T) {
 	first := asks(0)
 	statetest.Put(t, first, statetest.Working("before"))
 	for i, s := range []*State{asks(3), asks(0)} {
-		statetest.Eventually(t, func() bool { return statetest.TryPut(s, statetest.Working(fmt.Sprint("a", i))) == nil })
+		statetest.Eventually(t, func() bool {
+			return statetest.TryPut(s,
+				statetest.Working(fmt.Sprint("a", i))) == nil
+		})
 		sp := spaceOf(t, s)
 		for _, name := range []string{sp.name, sp.leaseName} {
 			stream, err := s.c.js.Stream(t.Context(), name)
@@ -284,7 +294,8 @@ func TestReplicasAreCounted(t *testing.T) {
 		statetest.Eventually(t, func() bool {
 			stored, err := state.Stored(t.Context(), "local")
 			text, failed := state.Check(t.Context(), "local")
-			return err == nil && failed == nil && stored.Replicas == 3 && stored.Current == current && strings.Contains(text, said)
+			return err == nil && failed == nil && stored.Replicas == 3 && stored.Current == current &&
+				strings.Contains(text, said)
 		})
 	}
 	has(3, "replicas: 3")

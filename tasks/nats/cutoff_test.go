@@ -36,7 +36,8 @@ func TestServerIsCutOff(t *testing.T) {
 			var flooding sync.WaitGroup
 			flooding.Go(func() {
 				for range flood {
-					_ = state.c.nc.Publish("nobody", make([]byte, 900<<10)) // it is refused while another server is looked for
+					// It is refused while another server is looked for.
+					_ = state.c.nc.Publish("nobody", make([]byte, 900<<10))
 				}
 			})
 			statetest.Eventually(t, func() bool {
@@ -88,11 +89,15 @@ func TestReplicaIsCutOff(t *testing.T) {
 	task, line := statetest.Working("a"), []byte("line\n")
 	statetest.Put(t, state, task)
 	begun := time.Now()
-	for n := 0; n < 1<<(seeks-1) || time.Since(begun) < 5*time.Second; n++ { // a replica answers as soon as it has been found current: it looks each 2 s
+	// A replica answers as soon as it has been found current: it looks each 2 s.
+	for n := 0; n < 1<<(seeks-1) || time.Since(begun) < 5*time.Second; n++ {
 		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
 			t.Fatal(err)
 		}
-		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
+		statetest.Eventually(t, func() bool {
+			return statetest.Get(t, state, "a").
+				Log.Size() == task.Log.Size()
+		})
 	}
 	size := task.Log.Size()
 	asked, err := state.c.nc.SubscribeSync("$JS.API.DIRECT.GET." + sp.name)
@@ -103,7 +108,8 @@ func TestReplicaIsCutOff(t *testing.T) {
 		for i := range reads {
 			pos := int64(i * len(line))
 			sp.places.clear()
-			if list, err := sp.Output("a", func() int64 { return size }).Load(t.Context(), pos, 1); err != nil || len(list) == 0 || list[0].Start != pos {
+			if list, err := sp.Output("a", func() int64 { return size }).
+				Load(t.Context(), pos, 1); err != nil || len(list) == 0 || list[0].Start != pos {
 				t.Logf("%+v, %v", list, err)
 				return nil
 			}
@@ -120,7 +126,8 @@ func TestReplicaIsCutOff(t *testing.T) {
 		cluster.Whole()
 		leader := cluster.Leader(sp.name)
 		used := []int{leader, cluster.Node(state.c.nc.ConnectedUrl())}
-		paused := slices.IndexFunc([]int{0, 1, 2}, func(node int) bool { return !slices.Contains(used, node) })
+		paused := slices.IndexFunc([]int{0, 1, 2},
+			func(node int) bool { return !slices.Contains(used, node) })
 		cluster.Pause(paused)
 		sent := round()
 		cluster.Resume(paused)
@@ -146,7 +153,8 @@ func TestAskAgain(t *testing.T) {
 			<-ctx.Done()
 			return nil, unreachable(ctx.Err())
 		})
-		want := []time.Duration{0, 350 * time.Millisecond, 950 * time.Millisecond, 2050 * time.Millisecond, 4150 * time.Millisecond, 8250 * time.Millisecond}
+		want := []time.Duration{0, 350 * time.Millisecond, 950 * time.Millisecond, 2050 * time.Millisecond,
+			4150 * time.Millisecond, 8250 * time.Millisecond}
 		if !slices.Equal(at, want) || !errors.Is(err, tasks.ErrBusy) {
 			t.Errorf("asked after %v, then %v", at, err)
 		}

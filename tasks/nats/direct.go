@@ -31,17 +31,20 @@ type get struct {
 }
 
 // lastOf returns the last message of each subject of a stream, all as of one moment.
-func (sp *space) lastOf(ctx context.Context, stream string, subjects ...string) ([]*jetstream.RawStreamMsg, error) {
+func (sp *space) lastOf(ctx context.Context, stream string,
+	subjects ...string) ([]*jetstream.RawStreamMsg, error) {
 	return sp.direct(ctx, stream, get{LastFor: subjects})
 }
 
 // from returns up to n messages of a subject from a sequence number on, of about limit bytes.
-func (sp *space) from(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
+func (sp *space) from(ctx context.Context, sequence uint64, subject string, n,
+	limit int) ([]*jetstream.RawStreamMsg, error) {
 	return sp.direct(ctx, sp.name, get{Seq: max(sequence, 1), NextFor: subject, Batch: n, Bytes: limit})
 }
 
 // direct sends a direct get. One for a stream that does not exist is answered by no server.
-func (sp *space) direct(ctx context.Context, stream string, what get) (list []*jetstream.RawStreamMsg, err error) {
+func (sp *space) direct(ctx context.Context, stream string,
+	what get) (list []*jetstream.RawStreamMsg, err error) {
 	request, err := json.Marshal(what)
 	if err != nil {
 		return nil, err
@@ -53,14 +56,16 @@ func (sp *space) direct(ctx context.Context, stream string, what get) (list []*j
 		}
 		return list, err
 	}
-	if list, err = askAgain(ctx, replicaTimeout, try); errors.Is(err, nats.ErrNoResponders) && sp.restore(ctx) == nil {
+	if list, err = askAgain(ctx, replicaTimeout, try); errors.Is(err, nats.ErrNoResponders) &&
+		sp.restore(ctx) == nil {
 		list, err = askAgain(ctx, replicaTimeout, try)
 	}
 	return list, err
 }
 
 // answers returns the messages that a direct get finds.
-func (sp *space) answers(ctx context.Context, subject string, request []byte) (list []*jetstream.RawStreamMsg, err error) {
+func (sp *space) answers(ctx context.Context, subject string,
+	request []byte) (list []*jetstream.RawStreamMsg, err error) {
 	inbox := sp.c.nc.NewInbox()
 	sub, err := sp.c.nc.SubscribeSync(inbox)
 	if err != nil {
@@ -86,11 +91,14 @@ func (sp *space) answers(ctx context.Context, subject string, request []byte) (l
 				return nil, fmt.Errorf("the server answers %s %s", status, m.Header.Get("Description"))
 			}
 		}
-		found := &jetstream.RawStreamMsg{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header, Data: m.Data}
-		if found.Sequence, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10, 64); err != nil {
+		found := &jetstream.RawStreamMsg{Subject: m.Header.Get(jetstream.SubjectHeader), Header: m.Header,
+			Data: m.Data}
+		if found.Sequence, err = strconv.ParseUint(m.Header.Get(jetstream.SequenceHeader), 10,
+			64); err != nil {
 			return nil, fmt.Errorf("the number of a message: %w", err)
 		}
-		if found.Time, err = time.Parse(time.RFC3339Nano, m.Header.Get(jetstream.TimeStampHeaer)); err != nil {
+		if found.Time, err = time.Parse(time.RFC3339Nano,
+			m.Header.Get(jetstream.TimeStampHeaer)); err != nil {
 			return nil, fmt.Errorf("the time of a message: %w", err)
 		}
 		list = append(list, found)
@@ -108,14 +116,16 @@ func ask[T any](ctx context.Context, try func(ctx context.Context) (T, error)) (
 }
 
 // askAgain is ask with the time limit of the first try, which doubles with each.
-func askAgain[T any](ctx context.Context, patience time.Duration, try func(ctx context.Context) (T, error)) (answer T, err error) {
+func askAgain[T any](ctx context.Context, patience time.Duration,
+	try func(ctx context.Context) (T, error)) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	for ; ; patience *= 2 {
 		attempt, done := context.WithTimeout(ctx, patience)
 		answer, err = try(attempt)
 		done()
-		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) || !pause.For(ctx, writeAgain) {
+		if !errors.Is(err, tasks.ErrBusy) || errors.Is(err, nats.ErrNoResponders) ||
+			!pause.For(ctx, writeAgain) {
 			return answer, err
 		}
 	}

@@ -52,7 +52,8 @@ func TestHeardTooEarly(t *testing.T) {
 		}
 		lookBegins()
 		task := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
+			return run.Done{Err: task.Offer(ctx,
+				tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
 		})
 		o := <-found
 		if o == nil || o.Task.ID != task.ID() {

@@ -62,7 +62,8 @@ func TestOneIsWoken(t *testing.T) {
 		}
 		count(t, looks, front.c.nc)
 		task := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: []byte(`{}`)})}
+			return run.Done{Err: task.Offer(ctx,
+				tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: []byte(`{}`)})}
 		})
 		o := <-found
 		if o == nil || o.Task.ID != task.ID() {
@@ -122,7 +123,8 @@ func TestNextOfNoOwner(t *testing.T) {
 		state := newState(t, "nats://127.0.0.1:1")
 		for range 2 {
 			ctx, stop := context.WithTimeout(t.Context(), 10*time.Second) // it comes only if Next waits
-			if o, err := state.Next(ctx, nil, []string{"builds"}); o != nil || !errors.Is(err, context.DeadlineExceeded) {
+			if o, err := state.Next(ctx, nil, []string{"builds"}); o != nil ||
+				!errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%+v, %v", o, err)
 			}
 			stop()

@@ -36,7 +36,8 @@ func TestStateWhileNodesDie(t *testing.T) {
 		prefix := fmt.Sprintf("p%d", states.Add(1))
 		t.Cleanup(func() { cluster.Clear(prefix + "_"); cluster.Clear(prefix + "-") })
 		own := func(o *Options) { o.Prefix, o.Replicas = prefix, 3 }
-		return statetest.Patient(newState(t, cluster.URL(), own)), statetest.Patient(newState(t, cluster.URL(), own))
+		return statetest.Patient(newState(t, cluster.URL(), own)),
+			statetest.Patient(newState(t, cluster.URL(), own))
 	}
 	begun := time.Now()
 	passes := 0

@@ -22,7 +22,8 @@ func (sp *space) lease(keeper string) string { return sp.alive + keeper }
 // Lease implements engine.Store.
 func (sp *space) Lease(ctx context.Context) error {
 	renew := func() error {
-		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.lease(sp.Keeper), Header: rollup}, jetstream.WithMsgTTL(engine.LeaseTTL))
+		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.lease(sp.Keeper), Header: rollup},
+			jetstream.WithMsgTTL(engine.LeaseTTL))
 		return err
 	}
 	if sp.keeps.Load() {
@@ -54,7 +55,8 @@ func (sp *space) Sweeps(ctx context.Context, able bool) (bool, error) {
 		}
 	}
 	m := &nats.Msg{Subject: sp.sweeper(), Header: rollup, Data: []byte(sp.Keeper)}
-	_, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision), jetstream.WithMsgTTL(engine.LeaseTTL))
+	_, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(revision),
+		jetstream.WithMsgTTL(engine.LeaseTTL))
 	sp.sweeps.Store(err == nil)
 	if errors.Is(err, tasks.ErrFenced) { // another process was faster, or the acknowledgement was lost
 		return false, nil
@@ -68,7 +70,8 @@ func (sp *space) Leave(ctx context.Context) {
 	if sp.sweeps.Load() {
 		_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.sweeper()))
 	}
-	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper))) // otherwise it expires by itself
+	// Otherwise it expires by itself.
+	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper)))
 }
 
 // Alive implements engine.Store.
@@ -104,7 +107,8 @@ func (sp *space) Marks(ctx context.Context, keeper string) (marks []engine.Mark,
 			return nil, err
 		}
 		for _, subject := range subjects {
-			if parts := strings.Split(strings.TrimPrefix(subject, sp.root), "."); len(parts) == 3 && parts[2] != engine.QueueKeeper {
+			if parts := strings.Split(strings.TrimPrefix(subject, sp.root), "."); len(parts) == 3 &&
+				parts[2] != engine.QueueKeeper {
 				marks = append(marks, engine.Mark{ID: parts[1], Keeper: parts[2], Hidden: hidden})
 			}
 		}
@@ -123,7 +127,8 @@ func (sp *space) Waiting(ctx context.Context) ([]string, error) {
 
 // putMark stores a mark.
 func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.PublishOpt) error {
-	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)), append(o, sp.expiring(&r.Task))...)
+	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)),
+		append(o, sp.expiring(&r.Task))...)
 	return err
 }
 
@@ -131,7 +136,8 @@ func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.P
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
-	if err := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.marks(m.ID, m.Keeper, m.Hidden))); err != nil {
+	if err := sp.stream.Purge(ctx,
+		jetstream.WithPurgeSubject(sp.marks(m.ID, m.Keeper, m.Hidden))); err != nil {
 		return unreachable(err)
 	}
 	return nil
@@ -162,7 +168,8 @@ func (sp *space) Tidy(ctx context.Context) error {
 		all = min(all, sp.maxBytes/16)
 	}
 	for n := range reservePieces {
-		piece := &nats.Msg{Subject: fmt.Sprint(sp.root, "reserve.", n), Header: rollup, Data: make([]byte, all/reservePieces)}
+		piece := &nats.Msg{Subject: fmt.Sprint(sp.root, "reserve.", n), Header: rollup,
+			Data: make([]byte, all/reservePieces)}
 		if slices.Contains(there, piece.Subject) {
 			continue
 		}

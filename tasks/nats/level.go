@@ -33,7 +33,8 @@ type turns struct {
 	taken int                  // how many tasks it has taken
 	heard int                  // how many times it has heard of high and low tasks
 	empty map[string]time.Time // the lines of these in which it found none, and when
-	shown map[string]int       // for each line that it looks at: how many tasks there have woken it, as far as it has not found them
+	// for each line that it looks at: how many tasks there have woken it, as far as it has not found them.
+	shown map[string]int
 }
 
 // emptyTime is how long a worker believes that a line is empty of which it hears nothing: most fleets have

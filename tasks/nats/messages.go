@@ -18,14 +18,16 @@ import (
 )
 
 const (
-	maxMessage  = 1 << 20          // the server's default; an extent with its header is below it
-	readTimeout = 10 * time.Second // like writeTimeout: longer than it takes to give up a server that is cut off, and to elect a leader
+	maxMessage = 1 << 20 // the server's default; an extent with its header is below it
+	// Like writeTimeout: longer than it takes to give up a server that is cut off, and to elect a leader.
+	readTimeout = 10 * time.Second
 )
 
 // publish stores a message, and tries again until it is acknowledged, refused or ctx ends: then the error is
 // tasks.ErrBusy. A message whose condition (an expected sequence number) does not hold is refused with
 // tasks.ErrFenced.
-func (sp *space) publish(ctx context.Context, m *nats.Msg, o ...jetstream.PublishOpt) (sequence uint64, err error) {
+func (sp *space) publish(ctx context.Context, m *nats.Msg,
+	o ...jetstream.PublishOpt) (sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for {
@@ -110,7 +112,8 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 		case err == nil && answer.Error == nil:
 			found := answer.Message
 			header, _ := nats.DecodeHeadersMsg(found.Hdrs) // nil if there is none, or it is damaged
-			return &jetstream.RawStreamMsg{Subject: found.Subject, Sequence: found.Seq, Header: header, Data: found.Data, Time: found.Time}, nil
+			return &jetstream.RawStreamMsg{Subject: found.Subject, Sequence: found.Seq, Header: header,
+				Data: found.Data, Time: found.Time}, nil
 		case err == nil && answer.Error.ErrorCode == noMessage:
 			return nil, nil
 		case err == nil && answer.Error.ErrorCode == jetstream.JSErrCodeStreamNotFound:
@@ -125,7 +128,8 @@ func (sp *space) askLeader(ctx context.Context, what map[string]any) (*jetstream
 }
 
 // fetch reads messages, as space.from does.
-type fetch func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error)
+type fetch func(ctx context.Context, sequence uint64, subject string, n,
+	limit int) ([]*jetstream.RawStreamMsg, error)
 
 // caught calls look until it has found what was acknowledged, since a replica may lag. In the end look asks
 // the leader: what is not found then is not there.
@@ -153,7 +157,8 @@ const (
 )
 
 // fromLeader is from, answered by the leader of the stream.
-func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string, n, limit int) (list []*jetstream.RawStreamMsg, err error) {
+func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string, n,
+	limit int) (list []*jetstream.RawStreamMsg, err error) {
 	for size := 0; len(list) < n && (len(list) == 0 || size < limit); {
 		m, err := sp.askLeader(ctx, map[string]any{"seq": max(sequence, 1), "next_by_subj": subject})
 		if err != nil || m == nil {
@@ -169,7 +174,10 @@ func (sp *space) fromLeader(ctx context.Context, sequence uint64, subject string
 // subjects returns the subjects of a stream that match a pattern. jetstream.Stream.Info would do, but is not
 // for several goroutines at once.
 func (sp *space) subjects(ctx context.Context, stream, pattern string) ([]string, error) {
-	return ask(ctx, func(ctx context.Context) ([]string, error) { return sp.subjectsNow(ctx, stream, pattern) })
+	return ask(ctx, func(ctx context.Context) ([]string,
+		error) {
+		return sp.subjectsNow(ctx, stream, pattern)
+	})
 }
 
 func (sp *space) subjectsNow(ctx context.Context, stream, pattern string) (list []string, err error) {

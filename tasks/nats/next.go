@@ -152,7 +152,8 @@ func (sp *space) next(ctx context.Context, classes []string) (*tasks.Offered, er
 				return o, nil
 			case err == nil:
 				sp.turns.found(line, false, shown, heard)
-			case errors.Is(err, nats.ErrNoResponders): // the servers have lost the queue: the next look makes it again
+			case errors.Is(err, nats.ErrNoResponders):
+				// The servers have lost the queue: the next look makes it again.
 			default:
 				failed = err // the others are still tried
 			}
@@ -204,7 +205,8 @@ func (sp *space) consumer(ctx context.Context, line string) (jetstream.Consumer,
 		return nil, err
 	}
 	if c, err = queue.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: line, FilterSubject: sp.work + line + ".>", AckPolicy: jetstream.AckExplicitPolicy, AckWait: engine.AckWait, MaxDeliver: -1, MaxAckPending: -1,
+		Durable: line, FilterSubject: sp.work + line + ".>", AckPolicy: jetstream.AckExplicitPolicy,
+		AckWait: engine.AckWait, MaxDeliver: -1, MaxAckPending: -1,
 	}); err != nil {
 		return nil, err
 	}
@@ -236,7 +238,8 @@ func (sp *space) offered(ctx context.Context, line string, m jetstream.Msg) (*ta
 		)
 	}
 	switch {
-	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || sp.line(r) != line): // it has ended, or another worker has it
+	case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.Waits() || sp.line(r) != line):
+		// It has ended, or another worker has it.
 		_ = m.Term()
 		return nil, nil
 	case err == nil:
@@ -257,7 +260,8 @@ func (sp *space) offered(ctx context.Context, line string, m jetstream.Msg) (*ta
 	}
 	if what.Schema > offerSchema { // a newer worker can read it
 		sp.c.garbage.Add(1)
-		sp.Log.Error().Str("taskId", id).Str("owner", sp.Owner).Int("schema", what.Schema).Msg("a task is left to newer workers: a newer runnel has offered it")
+		sp.Log.Error().Str("taskId", id).Str("owner", sp.Owner).Int("schema", what.Schema).
+			Msg("a task is left to newer workers: a newer runnel has offered it")
 		_ = m.NakWithDelay(returnDelay)
 		return nil, nil
 	}
@@ -266,8 +270,10 @@ func (sp *space) offered(ctx context.Context, line string, m jetstream.Msg) (*ta
 	return &tasks.Offered{
 		Task: r.Task, Since: time.Unix(0, offer.Since),
 		Offer: tasks.Offer{
-			Class: offer.Class, Priority: offer.Priority, Arguments: what.Arguments, Confirmed: what.Confirmed,
-			Polls: what.Polls, Client: what.Client, Timeout: time.Duration(offer.Timeout), Retries: offer.Retries,
+			Class: offer.Class, Priority: offer.Priority, Arguments: what.Arguments,
+			Confirmed: what.Confirmed,
+			Polls:     what.Polls, Client: what.Client, Timeout: time.Duration(offer.Timeout),
+			Retries: offer.Retries,
 		},
 		Done:   func() { _ = m.Ack() }, // otherwise it is offered again, and found not to wait
 		Return: func() { _ = m.NakWithDelay(returnDelay) },
@@ -282,7 +288,8 @@ func (sp *space) believe(m jetstream.Msg, id string) (*engine.Record, []byte) {
 	if err != nil || meta.NumDelivered > 1 || len(m.Data()) == 0 || json.Unmarshal(m.Data(), &says) != nil {
 		return nil, nil
 	}
-	r := sp.decode(id, &jetstream.RawStreamMsg{Data: says.Record, Sequence: says.Revision, Time: meta.Timestamp})
+	r := sp.decode(id, &jetstream.RawStreamMsg{Data: says.Record, Sequence: says.Revision,
+		Time: meta.Timestamp})
 	r.Seen, r.SeenData = says.Seen, says.Variables
 	r.SetVariables(says.Variables)
 	if r.Damage != nil || !r.Waits() || r.Attempt > 0 || r.Expired(sp.Now()) {
@@ -297,6 +304,7 @@ func (sp *space) believe(m jetstream.Msg, id string) (*engine.Record, []byte) {
 // refuse removes an offer that no worker can take from the queue.
 func (sp *space) refuse(m jetstream.Msg, id string, why error) {
 	sp.c.garbage.Add(1)
-	sp.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.Owner).Err(why).Msg("an offer is refused")
+	sp.Log.Error().Str("subject", m.Subject()).Str("taskId", id).Str("owner", sp.Owner).Err(why).
+		Msg("an offer is refused")
 	_ = m.Term()
 }

@@ -20,7 +20,8 @@ const (
 	schema       = "2"
 	schemaMember = "runnel.schema"
 	ownerMember  = "runnel.owner"
-	dedupeWindow = 2 * time.Minute // longer than a lease: a process that could not write for so long has lost its tasks
+	// Longer than a lease: a process that could not write for so long has lost its tasks.
+	dedupeWindow = 2 * time.Minute
 )
 
 // Open implements engine.Engine.
@@ -28,9 +29,11 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 	prefix := c.o.Prefix
 	sp := &space{
 		Space: of, c: c, name: prefix + "_" + of.Name,
-		root: prefix + "." + of.Name + ".", wakes: prefix + "-wake." + of.Name + ".", asks: prefix + "-ask." + of.Name + ".",
+		root: prefix + "." + of.Name + ".", wakes: prefix + "-wake." + of.Name + ".",
+		asks:  prefix + "-ask." + of.Name + ".",
 		alive: prefix + "-alive." + of.Name + ".", work: prefix + "-work." + of.Name + ".",
-		leaseName: prefix + "-alive_" + of.Name, queueName: prefix + "-work_" + of.Name, consumers: map[string]jetstream.Consumer{},
+		leaseName: prefix + "-alive_" + of.Name, queueName: prefix + "-work_" + of.Name,
+		consumers: map[string]jetstream.Consumer{},
 		restoring: make(chan struct{}, 1), admitting: make(chan struct{}, 1),
 	}
 	var err error
@@ -70,7 +73,8 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 	if err != nil {
 		return nil, nil, err
 	}
-	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", func(context.Context, *jetstream.StreamConfig) error { return nil })
+	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">",
+		func(context.Context, *jetstream.StreamConfig) error { return nil })
 	return stream, leases, err
 }
 
@@ -142,8 +146,9 @@ func (sp *space) restore(ctx context.Context) error {
 		}
 	}
 	if lost {
-		sp.Log.Error().Str("stream", sp.name).Msg("the servers of the state had lost the stream, or it was deleted: it is made again, and its tasks are lost. " +
-			"A nats-server keeps them where -sd names a folder")
+		sp.Log.Error().Str("stream", sp.name).
+			Msg("the servers of the state had lost the stream, or it was deleted: it is made again, and its tasks are lost. " +
+				"A nats-server keeps them where -sd names a folder")
 		sp.places.clear()
 	}
 	return nil
@@ -151,24 +156,32 @@ func (sp *space) restore(ctx context.Context) error {
 
 // openStream returns a stream of the owner, and makes it if there is none. special changes the configuration
 // of a new one.
-func (sp *space) openStream(ctx context.Context, name, subjects string, special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
-	return ask(ctx, func(ctx context.Context) (jetstream.Stream, error) { return sp.tryStream(ctx, name, subjects, special) })
+func (sp *space) openStream(ctx context.Context, name, subjects string,
+	special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
+	return ask(ctx, func(ctx context.Context) (jetstream.Stream,
+		error) {
+		return sp.tryStream(ctx, name, subjects, special)
+	})
 }
 
-func (sp *space) tryStream(ctx context.Context, name, subjects string, special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
+func (sp *space) tryStream(ctx context.Context, name, subjects string,
+	special func(context.Context, *jetstream.StreamConfig) error) (jetstream.Stream, error) {
 	js := sp.c.js
 	stream, err := js.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		config := jetstream.StreamConfig{
 			Name: name, Subjects: []string{subjects}, Description: "tasks of runnel",
 			Storage: jetstream.FileStorage, Replicas: sp.c.o.Replicas, Discard: jetstream.DiscardNew,
-			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow, MaxConsumers: 1, // runnel needs none
-			Metadata: map[string]string{schemaMember: schema, ownerMember: sp.Owner},
+			// Runnel needs none.
+			AllowDirect: true, AllowRollup: true, AllowMsgTTL: true, Duplicates: dedupeWindow,
+			MaxConsumers: 1,
+			Metadata:     map[string]string{schemaMember: schema, ownerMember: sp.Owner},
 		}
 		if err = special(ctx, &config); err == nil {
 			stream, err = js.CreateStream(ctx, config)
 		}
-		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another runnel was quicker, with other options
+		// Another runnel was quicker, with other options.
+		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, name)
 		}
 	}
@@ -220,7 +233,8 @@ func (sp *space) adjust(ctx context.Context, stream jetstream.Stream) (jetstream
 	var err error
 	cluster := stream.CachedInfo().Cluster
 	if config.Replicas > 1 && (cluster == nil || cluster.Name == "") {
-		err = errors.New("its server is not part of a cluster") // it would take the number, and replicate nothing
+		// It would take the number, and replicate nothing.
+		err = errors.New("its server is not part of a cluster")
 	} else if adjusted, err = sp.c.js.UpdateStream(ctx, config); err != nil {
 		err = busy(err)
 	}

@@ -42,7 +42,8 @@ func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partial
 	return list, err
 }
 
-func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (list []partials.Extent, err error) {
+func (o *output) load(ctx context.Context, from fetch, pos int64,
+	limit int) (list []partials.Extent, err error) {
 	subject := o.sp.subject(o.id, "log.*")
 	sequence := o.sp.places.at(subject, pos)
 	if sequence == 0 && pos > 0 {
@@ -73,7 +74,8 @@ func (o *output) load(ctx context.Context, from fetch, pos int64, limit int) (li
 // seek finds the last message of a subject that begins at a place or before it, by its sequence number: they
 // rise as places do. It is 0 if there is none. The leader alone is asked: of so many requests to replicas one
 // that is cut off would get its share.
-func (sp *space) seek(ctx context.Context, subject string, place int64, begins func(m *jetstream.RawStreamMsg) (int64, error)) (found uint64, err error) {
+func (sp *space) seek(ctx context.Context, subject string, place int64,
+	begins func(m *jetstream.RawStreamMsg) (int64, error)) (found uint64, err error) {
 	last, err := sp.newest(ctx, subject)
 	if err != nil || last == nil {
 		return 0, err
@@ -89,7 +91,8 @@ func (sp *space) seek(ctx context.Context, subject string, place int64, begins f
 		}
 		if len(m) == 0 || m[0].Sequence > high {
 			high = middle - 1
-		} else if begin, err := begins(m[0]); err != nil || begin > place { // a damaged one may stand before or after it
+		} else if begin, err := begins(m[0]); err != nil || begin > place {
+			// A damaged one may stand before or after it.
 			high = middle - 1
 		} else {
 			found, low = m[0].Sequence, m[0].Sequence+1

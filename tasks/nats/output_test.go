@@ -39,7 +39,8 @@ func TestDamagedOutput(t *testing.T) {
 	}
 	write("before\n", 7)
 	for range loadMessages + 10 {
-		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"),
+			[]byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -64,7 +65,8 @@ func TestDamagedEnd(t *testing.T) {
 	sp := spaceOf(t, state)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == 4 })
 	for range 3 {
-		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"), []byte("garbage")); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("a", "log.head"),
+			[]byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +83,8 @@ func TestDamagedEnd(t *testing.T) {
 // Output that no server will ever take fails its task, whose end is stored all the same.
 func TestRefusedOutput(t *testing.T) {
 	t.Parallel()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, MaxPayload: 32 << 10, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT,
+		MaxPayload: 32 << 10, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +96,8 @@ func TestRefusedOutput(t *testing.T) {
 	state := newState(t, s.ClientURL())
 	r := statetest.NewRunner(t, run.Options{State: state, Owner: "local"})
 	run := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done {
-		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
+		if err := task.Log().Append(ctx,
+			partials.Chunk{Data: []byte(strings.Repeat("a", 50_000) + "\n")}); err != nil {
 			return run.Done{Err: err}
 		}
 		<-ctx.Done()
@@ -177,7 +181,10 @@ func TestNewestStretch(t *testing.T) {
 		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
 			t.Fatal(err)
 		}
-		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
+		statetest.Eventually(t, func() bool {
+			return statetest.Get(t, state, "a").
+				Log.Size() == task.Log.Size()
+		})
 	}
 	size := task.Log.Size()
 	var asked atomic.Int64

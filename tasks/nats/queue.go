@@ -50,19 +50,22 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 	if !engine.IsToken(o.Class) {
 		return tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
 	}
-	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed, Polls: o.Polls, Client: o.Client})
+	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed,
+		Polls: o.Polls, Client: o.Client})
 	if err != nil {
 		return err
 	}
 	if len(body) > maxOffer {
-		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d", len(o.Arguments), maxOffer)}
+		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d",
+			len(o.Arguments), maxOffer)}
 	}
 	sp, err := s.space(ctx, owner)
 	if err != nil {
 		return err
 	}
 	return sp.Offer(ctx, id, o, func(t *tasks.Task) ([]byte, error) {
-		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(id, "offer"), Header: rollup, Data: body}, sp.expiring(t))
+		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(id, "offer"), Header: rollup, Data: body},
+			sp.expiring(t))
 		return body, err
 	})
 }
@@ -158,10 +161,11 @@ func (sp *space) openQueue(ctx context.Context) (jetstream.Stream, error) {
 	if queue != nil {
 		return queue, nil
 	}
-	queue, err := sp.openStream(ctx, sp.queueName, sp.work+">", func(_ context.Context, c *jetstream.StreamConfig) error {
-		c.Retention, c.MaxConsumers = jetstream.WorkQueuePolicy, 0
-		return nil
-	})
+	queue, err := sp.openStream(ctx, sp.queueName,
+		sp.work+">", func(_ context.Context, c *jetstream.StreamConfig) error {
+			c.Retention, c.MaxConsumers = jetstream.WorkQueuePolicy, 0
+			return nil
+		})
 	if err == nil {
 		sp.mu.Lock()
 		sp.queue = queue

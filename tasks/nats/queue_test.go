@@ -55,7 +55,8 @@ func offerTelling(t *testing.T, s *State, o tasks.Offer, ended func(*tasks.Task)
 	o.Timeout = time.Minute
 	o.Arguments = json.RawMessage(`{}`)
 	r := statetest.NewRunner(t, run.Options{State: s, Ended: ended})
-	run := statetest.StartDelivered(t, r, func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, o)} })
+	run := statetest.StartDelivered(t, r,
+		func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, o)} })
 	<-run.Detached()
 	return run
 }
@@ -102,7 +103,8 @@ func TestRetry(t *testing.T) {
 			told := make(chan *tasks.Task, 10)
 			ended := func(t *tasks.Task) { told <- t }
 			state := func() *State {
-				return newState(t, url, at(&clock), func(o *Options) { o.Prefix, o.Recovered = prefix, ended })
+				return newState(t, url, at(&clock),
+					func(o *Options) { o.Prefix, o.Recovered = prefix, ended })
 			}
 			front := state()
 			first := state()
@@ -112,15 +114,18 @@ func TestRetry(t *testing.T) {
 			take(t, first, "first", lines)
 			first.die(t, front, &clock)
 			before := 0
-			statetest.Eventually(t, func() bool { // the client knows what the first attempt has written, which may come after the message
+			// The client knows what the first attempt has written, which may come after the message.
+			statetest.Eventually(t, func() bool {
 				before, _ = run.Segments().Numbered()
-				return before > 0 && strings.HasSuffix(run.Task().StatusMessage, "(attempt 2: its worker is gone)")
+				return before > 0 && strings.HasSuffix(run.Task().StatusMessage,
+					"(attempt 2: its worker is gone)")
 			})
 			take(t, second, "second", lines)
 			second.die(t, front, &clock)
 			<-run.Ended()
 			end := run.Task()
-			if end.Status != mcp.TaskFailed || !strings.Contains(end.StatusMessage, "the worker second died in attempt 2 of this task") {
+			if end.Status != mcp.TaskFailed ||
+				!strings.Contains(end.StatusMessage, "the worker second died in attempt 2 of this task") {
 				t.Errorf("%+v", end)
 			}
 			if one := <-told; len(told) != 0 || one.StatusMessage != end.StatusMessage {
@@ -137,8 +142,10 @@ func TestRetry(t *testing.T) {
 			if whole := strings.Count(got, "\n"); lines < 100 && whole != 2*lines {
 				t.Errorf("%d lines", whole)
 			}
-			const batch = 8 * engine.ExtentBytes // a worker that dies may have stored its last one, and not yet cut the log for it
-			if size := int64(len(got)); lines > 100 && (size > 1<<20+batch+2*engine.ExtentBytes || size < 1<<19) {
+			// A worker that dies may have stored its last one, and not yet cut the log for it.
+			const batch = 8 * engine.ExtentBytes
+			if size := int64(len(got)); lines > 100 &&
+				(size > 1<<20+batch+2*engine.ExtentBytes || size < 1<<19) {
 				t.Errorf("%d bytes are kept of a log with a limit of %d", size, 1<<20)
 			}
 
@@ -164,7 +171,10 @@ func TestFrontDies(t *testing.T) {
 		var made [2]*run.Run
 		for i := range made {
 			var err error
-			work := func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, offer)} }
+			work := func(ctx context.Context,
+				task *run.Run) run.Done {
+				return run.Done{Err: task.Offer(ctx, offer)}
+			}
 			made[i], err = r.Start(t.Context(), run.Spec{Late: true, Work: work})
 			if err != nil {
 				t.Fatal(err)
@@ -227,7 +237,8 @@ func TestPoisonedOffers(t *testing.T) {
 		t.Fatalf("%+v, %v", o, err)
 	}
 	<-garbled.Ended()
-	if end := garbled.Task(); end.Status != mcp.TaskFailed || !strings.Contains(end.StatusMessage, "cannot be read") {
+	if end := garbled.Task(); end.Status != mcp.TaskFailed ||
+		!strings.Contains(end.StatusMessage, "cannot be read") {
 		t.Errorf("%+v", end)
 	}
 	if got := statetest.Get(t, front, newer.ID()); !got.Waiting {
@@ -244,7 +255,8 @@ func TestPoisonedOffers(t *testing.T) {
 	if err != nil || len(list) != 1 || list[0].Refused != 4 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if err := front.Offer(t.Context(), "local", "theirs", tasks.Offer{Class: "builds", Arguments: make([]byte, maxOffer)}); err == nil {
+	if err := front.Offer(t.Context(), "local", "theirs",
+		tasks.Offer{Class: "builds", Arguments: make([]byte, maxOffer)}); err == nil {
 		t.Error("an offer that is too large is made")
 	}
 	if err := front.Offer(t.Context(), "local", "theirs", tasks.Offer{Class: "a.b"}); err == nil {
@@ -282,7 +294,8 @@ func TestTakenUnheard(t *testing.T) {
 	hears := sp.Store
 	unheard := &deaf{Store: hears}
 	sp.Store = unheard
-	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
+	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()),
+		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
 	unheard.away = false
@@ -310,7 +323,8 @@ func TestTakenUnheardAtTheEnd(t *testing.T) {
 	sp.Stop()
 	unheard := &deaf{Store: sp.Store}
 	sp.Store = unheard
-	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
+	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()),
+		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
 	unheard.away = false
@@ -423,7 +437,8 @@ func TestLostOffer(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
-			if o, err := worker.Next(ctx, []string{"local"}, []string{"builds"}); err != nil || o.Task.ID != run.ID() {
+			if o, err := worker.Next(ctx, []string{"local"}, []string{"builds"}); err != nil ||
+				o.Task.ID != run.ID() {
 				t.Errorf("%+v, %v", o, err)
 			}
 		})

@@ -42,7 +42,8 @@ func TestNewestNumbers(t *testing.T) {
 	statetest.Put(t, state, statetest.Working("a"))
 	const all = 100
 	for n := 1; n <= all; n++ {
-		m := &nats.Msg{Subject: sp.subject("a", "ends"), Header: nats.Header{firstHeader: {strconv.Itoa(n)}}, Data: partials.EncodeEnds(int64(5*(n-1)), []int64{int64(5 * n)})}
+		m := &nats.Msg{Subject: sp.subject("a", "ends"), Header: nats.Header{firstHeader: {strconv.Itoa(n)}},
+			Data: partials.EncodeEnds(int64(5*(n-1)), []int64{int64(5 * n)})}
 		if _, err := state.c.js.PublishMsg(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -51,7 +52,8 @@ func TestNewestNumbers(t *testing.T) {
 		r := &engine.Record{End: 5 * all}
 		r.ID = "a"
 		read := 0
-		counted := func(ctx context.Context, sequence uint64, subject string, n, limit int) ([]*jetstream.RawStreamMsg, error) {
+		counted := func(ctx context.Context, sequence uint64, subject string, n,
+			limit int) ([]*jetstream.RawStreamMsg, error) {
 			messages, err := sp.from(ctx, sequence, subject, n, limit)
 			read += len(messages)
 			return messages, err
@@ -59,7 +61,8 @@ func TestNewestNumbers(t *testing.T) {
 		numbers := engine.Numbers{Record: r, After: known, Last: int64(5 * known)}
 		err := sp.readNumbers(t.Context(), counted, &numbers)
 		ends, _ := numbers.Ends()
-		if err != nil || len(ends) != all-known || known < all && (ends[0] != int64(5*(known+1)) || ends[len(ends)-1] != 5*all) {
+		if err != nil || len(ends) != all-known ||
+			known < all && (ends[0] != int64(5*(known+1)) || ends[len(ends)-1] != 5*all) {
 			t.Errorf("after %d: %v, %v", known, ends, err)
 		}
 		if read > all-known+1 {
@@ -80,7 +83,10 @@ func TestFollowerGoesOn(t *testing.T) {
 		if err := task.Log.Append(t.Context(), partials.Chunk{Data: line}); err != nil {
 			t.Fatal(err)
 		}
-		statetest.Eventually(t, func() bool { return statetest.Get(t, state, "a").Log.Size() == task.Log.Size() })
+		statetest.Eventually(t, func() bool {
+			return statetest.Get(t, state, "a").
+				Log.Size() == task.Log.Size()
+		})
 	}
 	load := func(pos, end int64) []partials.Extent {
 		t.Helper()

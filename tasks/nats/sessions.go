@@ -34,7 +34,8 @@ func (sp *space) PutSession(ctx context.Context, id string, session []byte, vers
 	}}
 	seen, ttl := jetstream.WithExpectLastSequencePerSubject(version), jetstream.WithMsgTTL(tasks.SessionTTL)
 	put, err := sp.publish(ctx, m, seen, ttl)
-	if errors.Is(err, tasks.ErrFenced) { // perhaps by itself: it was stored, and the server that knew it has died
+	// Perhaps by itself: it was stored, and the server that knew it has died.
+	if errors.Is(err, tasks.ErrFenced) {
 		stored, version, err := sp.Session(ctx, id)
 		if err != nil || !bytes.Equal(stored, session) {
 			version = 0

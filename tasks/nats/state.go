@@ -26,8 +26,9 @@ type Options struct {
 	// Credentials is a file of NATS credentials (.creds), "" = none.
 	Credentials string
 	// RootCA is a file with the certificates that sign the servers', "" = the system's.
-	RootCA   string
-	MaxBytes int64 // of an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not limited
+	RootCA string
+	// Of an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not limited.
+	MaxBytes int64
 	engine.Options
 }
 
@@ -40,7 +41,8 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 	form := engine.URLForm{
 		Schemes: []string{"nats", "tls"}, Example: "nats://host:4222?prefix=runnel",
 		Secrets: "put credentials in a file, and name it with ?creds=FILE or RUNNEL_NATS_CREDS",
-		Options: map[string]*string{"prefix": &o.Prefix, "replicas": &replicas, "maxBytes": &maxBytes, "creds": &o.Credentials, "ca": &o.RootCA},
+		Options: map[string]*string{"prefix": &o.Prefix, "replicas": &replicas, "maxBytes": &maxBytes,
+			"creds": &o.Credentials, "ca": &o.RootCA},
 	}
 	u, err := form.Parse(state)
 	if err != nil {
@@ -123,7 +125,8 @@ func (c *connection) Connect(context.Context) error {
 		return nil
 	}
 	options := []nats.Option{
-		nats.Name("runnel"), nats.Timeout(connectTimeout), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name("runnel"), nats.Timeout(connectTimeout), nats.MaxReconnects(-1),
+		nats.ReconnectWait(reconnectWait),
 		nats.PingInterval(pingInterval), nats.MaxPingsOutstanding(mostPings),
 		nats.FlusherTimeout(flushTimeout), nats.SetCustomDialer(dialer{}), nats.SyncQueueLen(mostQueued),
 		nats.IgnoreAuthErrorAbort(), // credentials are renewed

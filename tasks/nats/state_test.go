@@ -22,7 +22,8 @@ func startServer(t testing.TB, dir string, port int, change ...func(*server.Opti
 	if port == 0 {
 		port = server.RANDOM_PORT
 	}
-	o := &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true, NoSigs: true}
+	o := &server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: dir, NoLog: true,
+		NoSigs: true}
 	for _, c := range change {
 		c(o)
 	}
@@ -108,10 +109,12 @@ func TestVanished(t *testing.T) {
 	if told != 1 {
 		t.Errorf("told %d times", told)
 	}
-	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") ||
+		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
 	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskFailed {
@@ -179,11 +182,13 @@ func TestPoisoned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, data := range []string{"", "{", "\xff", `{"status":"unheard","ttl":1}`, `{"status":"completed","ttl":1000000000000}`, "[]"} {
+	for _, data := range []string{"", "{", "\xff", `{"status":"unheard","ttl":1}`,
+		`{"status":"completed","ttl":1000000000000}`, "[]"} {
 		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "log.head"), []byte("garbage")); err != nil {
+		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "log.head"),
+			[]byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
 		got, err := newState(t, url).Get(t.Context(), "local", "bad")
@@ -205,10 +210,13 @@ func TestFind(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3&maxBytes=10GiB", os.Getenv)
-	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 || o.MaxBytes != 10<<30 {
+	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 ||
+		o.MaxBytes != 10<<30 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, bad := range []string{"nats://", "nats://user:secret@host", "nats://host?prefx=p", "nats://host?replicas=9", "nats://host?maxBytes=ten", "nats://host?maxBytes=1KiB", "nats://host?prefix=a.b", "nats://host/path"} {
+	for _, bad := range []string{"nats://", "nats://user:secret@host", "nats://host?prefx=p",
+		"nats://host?replicas=9", "nats://host?maxBytes=ten", "nats://host?maxBytes=1KiB",
+		"nats://host?prefix=a.b", "nats://host/path"} {
 		if _, err := Parse(bad, os.Getenv); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}

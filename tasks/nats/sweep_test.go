@@ -108,9 +108,12 @@ func TestOwnSweep(t *testing.T) {
 	}
 	for range 2 {
 		var cancelled signal.Latch
-		waits, err := statetest.NewRunner(t, run.Options{State: front}).Start(t.Context(), run.Spec{Tool: "test", Work: func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: []byte(`{}`)})}
-		}})
+		waits, err := statetest.NewRunner(t, run.Options{State: front}).
+			Start(t.Context(), run.Spec{Tool: "test",
+				Work: func(ctx context.Context, task *run.Run) run.Done {
+					return run.Done{Err: task.Offer(ctx,
+						tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: []byte(`{}`)})}
+				}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,11 +123,12 @@ func TestOwnSweep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		runs, err := r.Take(t.Context(), waits.ID(), []byte(`{}`), run.Spec{Work: func(ctx context.Context, _ *run.Run) run.Done {
-			<-ctx.Done()
-			cancelled.Set()
-			return run.Done{Err: context.Cause(ctx)}
-		}})
+		runs, err := r.Take(t.Context(), waits.ID(), []byte(`{}`),
+			run.Spec{Work: func(ctx context.Context, _ *run.Run) run.Done {
+				<-ctx.Done()
+				cancelled.Set()
+				return run.Done{Err: context.Cause(ctx)}
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -33,14 +33,17 @@ func isFull(err *jetstream.APIError) bool {
 	case noPeers:
 		return strings.Contains(err.Description, "insufficient storage")
 	}
-	return err.ErrorCode == 10077 && strings.HasPrefix(err.Description, "maximum ") // JSStreamStoreFailedF, whatever the reason
+	// JSStreamStoreFailedF, whatever the reason.
+	return err.ErrorCode == 10077 && strings.HasPrefix(err.Description, "maximum ")
 }
 
 // busy turns refusals that will pass into tasks.ErrBusy.
 func busy(err error) error {
 	refused, ok := errors.AsType[*jetstream.APIError](err)
 	switch {
-	case err == nil, errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount): // a server without JetStream
+	case err == nil, errors.Is(err, nats.ErrNoResponders),
+		errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		// A server without JetStream.
 		return err
 	case ok && refused.Code != 503 && (refused.ErrorCode != noPeers || isFull(refused)):
 		return err

@@ -69,7 +69,9 @@ func TestFull(t *testing.T) {
 		}
 	}
 	end := statetest.Ended(task, mcp.TaskCompleted, "done")
-	if err := here.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") { // ErrBusy comes after a wait
+	// ErrBusy comes after a wait.
+	if err := here.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) ||
+		!strings.Contains(err.Error(), "full") {
 		t.Errorf("an end: %v", err)
 	}
 	if err := sp.Renew(t.Context()); err != nil {
@@ -85,7 +87,8 @@ func TestFull(t *testing.T) {
 // its room in reserve is for ends alone.
 func TestFullServer(t *testing.T) {
 	t.Parallel()
-	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStreamMaxStore = 24 << 20 }).ClientURL()
+	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStreamMaxStore = 24 << 20 }).
+		ClientURL()
 	here := newState(t, url)
 	one, two := statetest.Working("one"), statetest.Working("two")
 	statetest.Put(t, here, one, two, statetest.Working("filler"))
@@ -124,7 +127,8 @@ func TestFullServer(t *testing.T) {
 	if err := sp.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := sp.subjects(t.Context(), sp.name, sp.root+"reserve.*"); err != nil || len(list) != reservePieces {
+	if list, err := sp.subjects(t.Context(), sp.name, sp.root+"reserve.*"); err != nil ||
+		len(list) != reservePieces {
 		t.Errorf("the reserve is not there again: %v, %v", list, err)
 	}
 }
@@ -157,13 +161,15 @@ func TestStoreComesBackEmpty(t *testing.T) {
 	taken := offer(t, front, tasks.Offer{})
 	take(t, worker, "far", 3)
 	waits := offer(t, front, tasks.Offer{})
-	local := statetest.StartDelivered(t, statetest.NewRunner(t, run.Options{State: front}), statetest.UntilDone)
+	local := statetest.StartDelivered(t, statetest.NewRunner(t, run.Options{State: front}),
+		statetest.UntilDone)
 	first.Shutdown()
 	first.WaitForShutdown()
 	startServer(t, t.TempDir(), portOf(t, url))
 	for name, run := range map[string]*run.Run{"taken": taken, "waits": waits, "local": local} {
 		<-run.Ended()
-		if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no longer has the task") {
+		if got := run.Task(); got.Status != mcp.TaskFailed ||
+			!strings.Contains(got.StatusMessage, "no longer has the task") {
 			t.Errorf("%s: %s %s", name, got.Status, got.StatusMessage)
 		}
 	}
@@ -192,7 +198,8 @@ func TestRemoved(t *testing.T) {
 		if err := state.c.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
 			t.Fatal(err)
 		}
-		if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+		if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+			tasks.ErrFenced) {
 			t.Errorf("its end: %v", err)
 		}
 		if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrNotFound) {
@@ -207,10 +214,12 @@ func TestPoisonedNumbers(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0).ClientURL()
 	state := newState(t, url)
 	sp := spaceOf(t, state)
-	if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "result.a"), []byte(`{"result":{"content":[]}}`)); err != nil {
+	if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "result.a"),
+		[]byte(`{"result":{"content":[]}}`)); err != nil {
 		t.Fatal(err)
 	}
-	for _, more := range []string{`"pieces":1000000000`, `"pieces":-1`, `"pieces":1,"attempt":"> <"`, `"pieces":1,"numbered":1000000000`} {
+	for _, more := range []string{`"pieces":1000000000`, `"pieces":-1`, `"pieces":1,"attempt":"> <"`,
+		`"pieces":1,"numbered":1000000000`} {
 		data := fmt.Sprintf(`{"status":"completed","writer":"w","created":%d,"ttl":1000000000000,"attempt":"a",%s}`, time.Now().UnixNano(), more)
 		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
 			t.Fatal(err)
@@ -232,7 +241,8 @@ func TestRefused(t *testing.T) {
 	if err := state.Put(over, statetest.Working("a")); err == nil {
 		t.Fatal("it was stored")
 	}
-	for _, subject := range []string{sp.subject("a", "made"), sp.marks("a", state.Keeper, false)} { // its last tries have got there late
+	// Its last tries have got there late.
+	for _, subject := range []string{sp.subject("a", "made"), sp.marks("a", state.Keeper, false)} {
 		if _, err := state.c.js.Publish(t.Context(), subject, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -251,7 +261,8 @@ func TestNoJetStream(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStream = false }).ClientURL()
 	state := newState(t, url)
 	for range 2 {
-		if err := state.Put(t.Context(), statetest.Working("a")); err == nil || !strings.Contains(err.Error(), "start it with -js") {
+		if err := state.Put(t.Context(), statetest.Working("a")); err == nil ||
+			!strings.Contains(err.Error(), "start it with -js") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -314,8 +325,10 @@ func startWithoutGets(t *testing.T) (url string) {
 	t.Helper()
 	denied := &server.SubjectPermission{Deny: []string{"$JS.API.STREAM.MSG.GET.>"}}
 	srv, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-		Users: []*server.User{{Username: "u", Password: "p", Permissions: &server.Permissions{Publish: denied}}},
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true,
+		NoSigs: true,
+		Users: []*server.User{{Username: "u", Password: "p",
+			Permissions: &server.Permissions{Publish: denied}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -43,8 +43,10 @@ func TestStateOfVersion1(t *testing.T) {
 	}
 	sp.Stop()
 	sp.unlease(t)
-	for hidden, old := range map[string]string{"left": "live.", "hidden": "hidden."} { // as version 1 marked them
-		if err := sp.Unmark(t.Context(), engine.Mark{ID: hidden, Keeper: gone.Keeper, Hidden: hidden == "hidden"}); err != nil {
+	// As version 1 marked them.
+	for hidden, old := range map[string]string{"left": "live.", "hidden": "hidden."} {
+		if err := sp.Unmark(t.Context(),
+			engine.Mark{ID: hidden, Keeper: gone.Keeper, Hidden: hidden == "hidden"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := gone.c.js.Publish(t.Context(), sp.subject(hidden, old+gone.Keeper), nil); err != nil {
@@ -73,7 +75,8 @@ func TestStateOfVersion1(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range messages {
-		if _, err := state.c.js.PublishMsg(t.Context(), &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
+		if _, err := state.c.js.PublishMsg(t.Context(),
+			&nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,10 +85,12 @@ func TestStateOfVersion1(t *testing.T) {
 		t.Fatalf("it has the tasks %v", ids)
 	}
 	lines, fails := statetest.Get(t, state, ids[0]), statetest.Get(t, state, ids[1])
-	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted || statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
+	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted ||
+		statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
 		t.Errorf("%+v", lines)
 	}
-	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil || !fails.Outcome.Result.IsError {
+	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil ||
+		!fails.Outcome.Result.IsError {
 		t.Errorf("%+v", fails)
 	}
 }
@@ -102,14 +107,16 @@ func TestOtherVersions(t *testing.T) {
 		if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 2`) {
+		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) ||
+			!strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 2`) {
 			t.Errorf("%s: %v", found, err)
 		}
 	}
 }
 
 func TestTooOld(t *testing.T) {
-	for version, want := range map[string]bool{"2.9.10": true, "2.10.29": true, "1.4.1": true, "2.11.0": false, "2.12.2": false, "2.12.0-dev": false, "3.0.0": false, "": false, "dev": false} {
+	for version, want := range map[string]bool{"2.9.10": true, "2.10.29": true, "1.4.1": true,
+		"2.11.0": false, "2.12.2": false, "2.12.0-dev": false, "3.0.0": false, "": false, "dev": false} {
 		if tooOld(version) != want {
 			t.Errorf("%q: %v", version, !want)
 		}

@@ -37,7 +37,8 @@ func runWaiting(b *testing.B, n int) {
 	url := startServer(b, b.TempDir(), 0).ClientURL()
 	quiet := func(o *Options) { o.Log = zerolog.Nop(); o.Limits.MaxLive = 10_000 }
 	front := newState(b, url, quiet)
-	r := statetest.NewRunner(b, run.Options{State: front, Owner: "local", Limits: tasks.Limits{MaxLive: 10_000}})
+	r := statetest.NewRunner(b, run.Options{State: front, Owner: "local",
+		Limits: tasks.Limits{MaxLive: 10_000}})
 	ctx, stop := context.WithCancel(b.Context())
 	var workers, offers sync.WaitGroup
 	var began syscall.Rusage
@@ -49,7 +50,8 @@ func runWaiting(b *testing.B, n int) {
 		offers.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				runs[i] = statetest.StartDelivered(b, r, func(ctx context.Context, task *run.Run) run.Done {
-					return run.Done{Err: task.Offer(ctx, tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
+					return run.Done{Err: task.Offer(ctx,
+						tasks.Offer{Class: "builds", Timeout: time.Hour, Arguments: json.RawMessage(`{}`)})}
 				})
 			}
 		})
@@ -65,9 +67,11 @@ func runWaiting(b *testing.B, n int) {
 				if err != nil {
 					return
 				}
-				run, err := w.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: func(ctx context.Context, task *run.Run) run.Done {
-					return run.Done{Result: mcp.Result("done"), Err: task.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})}
-				}})
+				run, err := w.Take(ctx, o.Task.ID, []byte(`{}`),
+					run.Spec{Work: func(ctx context.Context, task *run.Run) run.Done {
+						return run.Done{Result: mcp.Result("done"),
+							Err: task.Log().Append(ctx, partials.Chunk{Data: []byte("line\n")})}
+					}})
 				o.Done()
 				if err != nil {
 					b.Log(err)

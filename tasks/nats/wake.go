@@ -115,7 +115,8 @@ func (h hearing) Wait(ctx context.Context) (news engine.News, err error) {
 		case json.Unmarshal(says, &w) != nil || w.Revision == 0 && w.End <= 0:
 			unknown = true
 		case w.Revision > 0:
-			r := h.sp.decode(h.id, &jetstream.RawStreamMsg{Data: w.Record, Sequence: w.Revision, Time: time.Now()})
+			r := h.sp.decode(h.id, &jetstream.RawStreamMsg{Data: w.Record, Sequence: w.Revision,
+				Time: time.Now()})
 			unknown = unknown || r.Damage != nil
 			if news.Record == nil || news.Record.Revision < r.Revision {
 				news.Record, news.Outcome = r, w.Outcome

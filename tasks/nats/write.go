@@ -95,9 +95,13 @@ func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 	if err != nil {
 		return err
 	}
-	m := &nats.Msg{Subject: sp.subject(r.ID, "task"), Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
-	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision), sp.expiring(&r.Task))
-	if errors.Is(err, tasks.ErrFenced) { // perhaps by itself: it was stored, and the server that knew its id has died
+	m := &nats.Msg{Subject: sp.subject(r.ID, "task"),
+		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject},
+			jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
+	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision),
+		sp.expiring(&r.Task))
+	// Perhaps by itself: it was stored, and the server that knew its id has died.
+	if errors.Is(err, tasks.ErrFenced) {
 		there, unread := sp.newest(ctx, m.Subject)
 		if unread != nil { // an election, for example: it is not known yet whose record is stored
 			return unread
@@ -168,7 +172,8 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 				seen, m.Data = there.Sequence, there.Data
 			}
 		}
-		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen), sp.expiring(&r.Task)); !errors.Is(err, tasks.ErrFenced) {
+		if _, err = sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(seen),
+			sp.expiring(&r.Task)); !errors.Is(err, tasks.ErrFenced) {
 			return m.Data, err
 		}
 	}
@@ -190,7 +195,8 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		}
 		start := strconv.FormatInt(e.Start, 10)
 		marks := base64.StdEncoding.EncodeToString(e.Marks)
-		stored, err := send(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
+		stored, err := send(part, "log."+start,
+			nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
 		if err != nil {
 			return err
 		}
@@ -273,7 +279,8 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 
 // MarkFetched implements engine.Store.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
-	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "fetched"), Header: rollup}, sp.expiring(&r.Task))
+	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "fetched"), Header: rollup},
+		sp.expiring(&r.Task))
 	return err
 }
 

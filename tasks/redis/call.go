@@ -35,7 +35,8 @@ var scripts = sync.OnceValue(func() map[string]*rueidis.Lua {
 	for _, name := range []string{"open", "load"} {
 		all[name] = rueidis.NewLuaScript(common + text(name+".lua"))
 	}
-	for _, name := range []string{"lease", "put", "append", "finish", "take", "set", "ask", "fetched", "delete", "unmark", "sweep", "session"} {
+	for _, name := range []string{"lease", "put", "append", "finish", "take", "set", "ask", "fetched",
+		"delete", "unmark", "sweep", "session"} {
 		all[name] = rueidis.NewLuaScript(common + check + text(name+".lua"))
 	}
 	return all
@@ -52,7 +53,8 @@ const (
 
 // call runs a script, and sends it again until it is answered or ctx ends: then the error is tasks.ErrBusy.
 // left is how long what belongs to the task is kept. It returns the script's answer.
-func (sp *space) call(ctx context.Context, script, id string, left time.Duration, args ...string) (string, error) {
+func (sp *space) call(ctx context.Context, script, id string, left time.Duration,
+	args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	answer, err := sp.try(ctx, func() rueidis.RedisResult { return sp.exec(ctx, script, id, left, args) })
@@ -64,7 +66,9 @@ func (sp *space) call(ctx context.Context, script, id string, left time.Duration
 	case err != nil:
 		return "", refused(err)
 	case said == "removed":
-		sp.Log.Error().Str("owner", sp.Owner).Msg("the server of the state has lost what it had stored: " + sp.root + "* begins again, and its tasks are lost")
+		sp.Log.Error().Str("owner", sp.Owner).
+			Msg("the server of the state has lost what it had stored: " + sp.root +
+				"* begins again, and its tasks are lost")
 		if _, err := sp.call(ctx, "open", "", 0); err != nil {
 			return "", err
 		}
@@ -77,7 +81,8 @@ func (sp *space) call(ctx context.Context, script, id string, left time.Duration
 	return said, nil
 }
 
-func (sp *space) exec(ctx context.Context, script, id string, left time.Duration, args []string) rueidis.RedisResult {
+func (sp *space) exec(ctx context.Context, script, id string, left time.Duration,
+	args []string) rueidis.RedisResult {
 	all := slices.Concat([]string{schema, sp.Keeper, id, strconv.FormatInt(left.Milliseconds(), 10)}, args)
 	return scripts()[script].Exec(ctx, sp.server.client, []string{sp.root}, all)
 }
@@ -109,11 +114,13 @@ func (sp *space) try(ctx context.Context, ask func() rueidis.RedisResult) (rueid
 // place.
 func passes(refusal string) bool {
 	code, _, _ := strings.Cut(refusal, " ")
-	return slices.Contains([]string{"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN"}, code)
+	return slices.Contains([]string{"LOADING", "MASTERDOWN", "READONLY", "BUSY", "TRYAGAIN", "CLUSTERDOWN"},
+		code)
 }
 
 // read is try for one command, with the time limit of reads.
-func (sp *space) read(ctx context.Context, command func(b rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
+func (sp *space) read(ctx context.Context,
+	command func(b rueidis.Builder) rueidis.Completed) (rueidis.RedisMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c := sp.server.client

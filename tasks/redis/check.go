@@ -14,11 +14,17 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	live, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hlen().Key(sp.root + "live").Build() })
+	live, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Hlen().
+			Key(sp.root + "live").Build()
+	})
 	if err != nil {
 		return "", err
 	}
-	all, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Zcard().Key(sp.root + "tasks").Build() })
+	all, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Zcard().
+			Key(sp.root + "tasks").Build()
+	})
 	if err != nil {
 		return "", err
 	}

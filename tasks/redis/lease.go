@@ -17,7 +17,8 @@ func (sp *space) Lease(ctx context.Context) error {
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
 	c := sp.server.client
-	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build()) // otherwise the lease runs out by itself
+	// Otherwise the lease runs out by itself.
+	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build())
 }
 
 // Alive implements engine.Store.
@@ -45,7 +46,10 @@ func (sp *space) Sweeps(context.Context, bool) (bool, error) { return true, nil 
 // Marks implements engine.Store.
 func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err error) {
 	for _, key := range []string{"live", "hidden"} {
-		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Hgetall().Key(sp.root + key).Build() })
+		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+			return b.Hgetall().
+				Key(sp.root + key).Build()
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,8 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 		return nil, nil
 	}
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Xrange().Key(sp.root + "ends:" + r.ID).Start(strconv.Itoa(n+1) + "-0").End("+").Count(math.MaxInt32).Build()
+		return b.Xrange().Key(sp.root + "ends:" + r.ID).Start(strconv.Itoa(n+1) + "-0").End("+").
+			Count(math.MaxInt32).Build()
 	})
 	if err != nil && !errors.As(err, new(*rueidis.RedisError)) {
 		return nil, err

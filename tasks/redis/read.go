@@ -23,7 +23,8 @@ func (sp *space) decode(id string, fields []string) *engine.Record {
 	r := &engine.Record{}
 	r.ID, r.Owner = id, sp.Owner
 	r.Revision, _ = strconv.ParseUint(fields[6], 10, 64) // if it is damaged, only the end of this task fails
-	p := engine.Parts{Keeper: fields[1], Variables: []byte(fields[3]), Hidden: fields[4] != "", Writer: fields[7]}
+	p := engine.Parts{Keeper: fields[1], Variables: []byte(fields[3]), Hidden: fields[4] != "",
+		Writer: fields[7]}
 	var err error
 	if p.End, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
 		p.End = -1
@@ -74,7 +75,8 @@ func (sp *space) records(ctx context.Context, ids []string) ([]*engine.Record, e
 }
 
 // each sends one command for each of several tasks at once, and sends them again if no answer comes.
-func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.Builder, id string) rueidis.Completed) []rueidis.RedisResult {
+func (sp *space) each(ctx context.Context, ids []string,
+	command func(b rueidis.Builder, id string) rueidis.Completed) []rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	c := sp.server.client
@@ -88,7 +90,8 @@ func (sp *space) each(ctx context.Context, ids []string, command func(b rueidis.
 		for _, a := range answers {
 			refusal, said := rueidis.IsRedisErr(a.Error())
 			lost := a.NonRedisError()
-			silent = silent || lost != nil && !errors.As(lost, new(badReply)) || said && passes(refusal.Error())
+			silent = silent || lost != nil && !errors.As(lost, new(badReply)) ||
+				said && passes(refusal.Error())
 		}
 		if !silent || !pause.For(ctx, tryAgain) {
 			return answers
@@ -117,7 +120,8 @@ func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine
 		for _, score := range scores {
 			from = score.Score
 			if from != math.Trunc(from) || from > float64(last) || !engine.IsToken(score.Member) {
-				sp.Log.Error().Str("owner", sp.Owner).Str("key", sp.root+"tasks").Str("entry", score.Member).Float64("score", from).
+				sp.Log.Error().Str("owner", sp.Owner).Str("key", sp.root+"tasks").Str("entry", score.Member).
+					Float64("score", from).
 					Msg("the state is damaged: an entry of its index is skipped, which runnel has not made (ZREM removes it)")
 				continue
 			}
@@ -141,7 +145,8 @@ func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine
 // index returns up to n entries of the index after a score.
 func (sp *space) index(ctx context.Context, from float64, n int) ([]rueidis.ZScore, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatFloat(from, 'f', -1, 64)).Max("+inf").Withscores().
+		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatFloat(from, 'f', -1, 64)).
+			Max("+inf").Withscores().
 			Limit(0, int64(min(n, someTasks))).Build()
 	})
 	if err != nil {
@@ -153,7 +158,10 @@ func (sp *space) index(ctx context.Context, from float64, n int) ([]rueidis.ZSco
 // lastPlace returns the place of the newest task. If the server has dropped the counter, it is that of the
 // last entry of the index which runnel can have made.
 func (sp *space) lastPlace(ctx context.Context) (uint64, error) {
-	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Get().Key(sp.root + "last").Build() })
+	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		return b.Get().
+			Key(sp.root + "last").Build()
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -161,7 +169,8 @@ func (sp *space) lastPlace(ctx context.Context) (uint64, error) {
 		return last, nil
 	}
 	answer, err = sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrevrangebyscore().Key(sp.root+"tasks").Max(mostPlace).Min("0").Withscores().Limit(0, 1).Build()
+		return b.Zrevrangebyscore().Key(sp.root+"tasks").Max(mostPlace).Min("0").Withscores().
+			Limit(0, 1).Build()
 	})
 	if err != nil {
 		return 0, err

@@ -39,7 +39,8 @@ type boundedConn struct {
 }
 
 // dialBounded connects as the client does by itself.
-func dialBounded(ctx context.Context, address string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+func dialBounded(ctx context.Context, address string, dialer *net.Dialer,
+	config *tls.Config) (net.Conn, error) {
 	var conn net.Conn
 	var err error
 	if config != nil {

@@ -70,7 +70,9 @@ func TestBadReplies(t *testing.T) {
 				state := New(Options{Server: listener.Addr().String()})
 				for range 2 {
 					_, err := state.Get(t.Context(), "local", "a")
-					if !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), "name a Redis server") || !strings.Contains(err.Error(), bad.says) {
+					if !errors.As(err, new(tasks.Trouble)) ||
+						!strings.Contains(err.Error(), "name a Redis server") ||
+						!strings.Contains(err.Error(), bad.says) {
 						t.Errorf("%v, want one that says %q", err, bad.says)
 					}
 				}
@@ -116,15 +118,19 @@ func answer(conn net.Conn, greets bool, reply string) {
 // Every reply within the limits passes as it is, however it is cut.
 func TestGoodReplies(t *testing.T) {
 	replies := "+OK\r\n-ERR no\r\n:12\r\n$5\r\nhe\r\no\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n_\r\n#t\r\n,1.5\r\n(123\r\n=7\r\ntxt:one\r\n!3\r\nERR\r\n" +
-		"%1\r\n+a\r\n*2\r\n%0\r\n~1\r\n$-1\r\n>2\r\n+message\r\n+x\r\n" + strings.Repeat("*1\r\n", maxReplyDepth) + ":1\r\n" +
+		"%1\r\n+a\r\n*2\r\n%0\r\n~1\r\n$-1\r\n>2\r\n+message\r\n+x\r\n" +
+		strings.Repeat("*1\r\n", maxReplyDepth) + ":1\r\n" +
 		"*4194304\r\n" + strings.Repeat(":1\r\n", maxReplyElements) + "*2\r\n+OK\r\n+OK\r\n"
 	for name, cut := range map[string]func(io.Reader) io.Reader{
-		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "bytes": iotest.OneByteReader,
+		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader,
+		"bytes": iotest.OneByteReader,
 	} {
 		conn := &boundedConn{Conn: readsFrom{Reader: cut(strings.NewReader(replies))}}
 		got, err := io.ReadAll(conn)
-		if err != nil || string(got) != replies || len(conn.open)+len(conn.line)+conn.skip+conn.size+conn.elements != 0 {
-			t.Errorf("%s: %d of %d bytes, %v, left %d %q %d", name, len(got), len(replies), err, conn.open, conn.line, conn.skip)
+		if err != nil || string(got) != replies ||
+			len(conn.open)+len(conn.line)+conn.skip+conn.size+conn.elements != 0 {
+			t.Errorf("%s: %d of %d bytes, %v, left %d %q %d", name, len(got), len(replies), err, conn.open,
+				conn.line, conn.skip)
 		}
 	}
 }
@@ -149,7 +155,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, replies []byte) {
 		whole, err := io.ReadAll(&boundedConn{Conn: readsFrom{Reader: bytes.NewReader(replies)}})
 		cut, cutErr := io.ReadAll(&boundedConn{Conn: readsFrom{Reader: iotest.OneByteReader(bytes.NewReader(replies))}})
-		if fmt.Sprint(err) != fmt.Sprint(cutErr) || !bytes.HasPrefix(cut, whole) || err == nil && !bytes.Equal(whole, replies) {
+		if fmt.Sprint(err) != fmt.Sprint(cutErr) || !bytes.HasPrefix(cut, whole) ||
+			err == nil && !bytes.Equal(whole, replies) {
 			t.Errorf("%q: whole %q, %v; cut %q, %v", replies, whole, err, cut, cutErr)
 		}
 	})

@@ -31,7 +31,8 @@ func startServer(t testing.TB, more ...string) *server {
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	_ = listener.Close()
 	s := &server{dir: t.TempDir(), port: port}
-	config := "bind 127.0.0.1\nport " + port + "\ndir " + s.dir + "\nsave \"\"\nappendonly yes\nappendfsync no\n"
+	config := "bind 127.0.0.1\nport " + port + "\ndir " + s.dir +
+		"\nsave \"\"\nappendonly yes\nappendfsync no\n"
 	for _, line := range more {
 		config += line + "\n"
 	}

@@ -30,7 +30,8 @@ func (sp *space) Session(ctx context.Context, id string) (session []byte, versio
 
 // PutSession implements engine.Store.
 func (sp *space) PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error) {
-	said, err := sp.call(ctx, "session", id, tasks.SessionTTL, strconv.FormatUint(version, 10), string(session))
+	said, err := sp.call(ctx, "session", id, tasks.SessionTTL, strconv.FormatUint(version, 10),
+		string(session))
 	if err != nil || said == "changed" {
 		return 0, err
 	}

@@ -54,12 +54,15 @@ func (s *connection) Connect(context.Context) error {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{s.o.Server}, ForceSingleClient: true, TLSConfig: config, SelectDB: s.o.DB,
 		ClientName: "runnel", ClientSetInfo: rueidis.DisableClientSetInfo, // an ACL need not allow it
-		Dialer:            net.Dialer{Timeout: connectTimeout},
-		DialCtxFn:         dialBounded,
-		ConnWriteTimeout:  writeTimeout,
-		DisableCache:      true,                                                                  // others write
-		DisableRetry:      true,                                                                  // space.call does it
-		PipelineMultiplex: -1, ReadBufferEachConn: bufferBytes, WriteBufferEachConn: bufferBytes, // one connection
+		Dialer:           net.Dialer{Timeout: connectTimeout},
+		DialCtxFn:        dialBounded,
+		ConnWriteTimeout: writeTimeout,
+		// Others write.
+		DisableCache: true,
+		// space.call does it.
+		DisableRetry: true,
+		// One connection.
+		PipelineMultiplex: -1, ReadBufferEachConn: bufferBytes, WriteBufferEachConn: bufferBytes,
 		AuthCredentialsFn: func(rueidis.AuthCredentialsContext) (c rueidis.AuthCredentials, err error) {
 			c.Username, c.Password, err = s.o.credentials()
 			return c, err
@@ -128,6 +131,7 @@ func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 func (sp *space) listen(ctx context.Context) {
 	c := sp.server.client
 	for again := true; again; again = pause.For(ctx, time.Second) {
-		_ = c.Receive(ctx, c.B().Subscribe().Channel(sp.root+"ask:"+sp.Keeper).Build(), func(rueidis.PubSubMessage) { sp.Notice() })
+		_ = c.Receive(ctx, c.B().Subscribe().Channel(sp.root+"ask:"+sp.Keeper).Build(),
+			func(rueidis.PubSubMessage) { sp.Notice() })
 	}
 }

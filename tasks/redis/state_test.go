@@ -104,16 +104,19 @@ func TestVanished(t *testing.T) {
 	}
 	later(t, theirs, &clock)
 	got := statetest.Get(t, other, "a")
-	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") || statetest.ReadAll(t, got.Log) != "line\n" {
+	if got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "gone") ||
+		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
 	if got := statetest.Get(t, other, "a"); got.Status != mcp.TaskFailed {
 		t.Errorf("the dead changed it: %+v", got)
 	}
-	if left := do(t, other, "HLEN", "runnel:local:live") + do(t, other, "HLEN", "runnel:local:hidden") + do(t, other, "EXISTS", "runnel:local:task:hidden"); left != "000" {
+	if left := do(t, other, "HLEN", "runnel:local:live") + do(t, other, "HLEN", "runnel:local:hidden") +
+		do(t, other, "EXISTS", "runnel:local:task:hidden"); left != "000" {
 		t.Errorf("marks are left: %s", left)
 	}
 }
@@ -179,7 +182,8 @@ func TestLeaseCameBack(t *testing.T) {
 func TestServerComesBack(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "appendfsync always")
-	statetest.ServerComesBack(t, newState(t, s), func() { s.stop(t) }, func() { s.start(t) }, func() tasks.State { return newState(t, s) })
+	statetest.ServerComesBack(t, newState(t, s), func() { s.stop(t) }, func() { s.start(t) },
+		func() tasks.State { return newState(t, s) })
 }
 
 // A server that comes back without what it had stored is not taken for one that has it, and new tasks are
@@ -199,7 +203,8 @@ func TestServerForgets(t *testing.T) {
 	if err := task.Log.Failed(); !strings.Contains(err.Error(), "has lost output") {
 		t.Error(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, partials.ErrLost) {
+	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		partials.ErrLost) {
 		t.Errorf("completed: %v", err)
 	}
 	s.stop(t)
@@ -215,7 +220,8 @@ func TestLongLog(t *testing.T) {
 	t.Parallel()
 	state := newState(t, startServer(t))
 	id, _ := statetest.LongLog(t, state)
-	if used, err := strconv.Atoi(do(t, state, "MEMORY", "USAGE", "runnel:local:log:"+id, "SAMPLES", "0")); err != nil || used > 2<<20 {
+	if used, err := strconv.Atoi(do(t, state, "MEMORY", "USAGE", "runnel:local:log:"+id, "SAMPLES",
+		"0")); err != nil || used > 2<<20 {
 		t.Errorf("the log takes %d bytes of memory, %v", used, err)
 	}
 }
@@ -249,7 +255,8 @@ func TestExpires(t *testing.T) {
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	for _, key := range []string{"task:a", "log:a", "result:a"} {
-		if ttl, err := strconv.Atoi(do(t, state, "PTTL", "runnel:local:"+key)); err != nil || ttl < 59*60_000 || ttl > 61*60_000 {
+		if ttl, err := strconv.Atoi(do(t, state, "PTTL", "runnel:local:"+key)); err != nil ||
+			ttl < 59*60_000 || ttl > 61*60_000 {
 			t.Errorf("%s lives for %d ms, %v", key, ttl, err)
 		}
 	}
@@ -268,26 +275,31 @@ func TestExpires(t *testing.T) {
 func TestParse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "creds")
 	o, err := Parse("rediss://host:1234/2?prefix=p&ca=c&creds="+file, os.Getenv)
-	if err != nil || o.Server != "host:1234" || o.Prefix != "p" || o.DB != 2 || !o.TLS || o.Credentials != file || o.RootCA != "c" {
+	if err != nil || o.Server != "host:1234" || o.Prefix != "p" || o.DB != 2 || !o.TLS ||
+		o.Credentials != file || o.RootCA != "c" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	if o, err := Parse("redis://[::1]", os.Getenv); err != nil || o.Server != "[::1]:6379" {
 		t.Errorf("%+v, %v", o, err)
 	}
 	for _, bad := range []string{
-		"redis://", "redis://user:secret@host", "redis://:secret@host:1", "redis://host?prefx=p", "redis://host?prefix=a.b", "redis://host/path", "redis://a,b",
-		"redis://host?ca=file", "redis://host?password=secret", "redis://user:secret@host:port", "other://host",
+		"redis://", "redis://user:secret@host", "redis://:secret@host:1", "redis://host?prefx=p",
+		"redis://host?prefix=a.b", "redis://host/path", "redis://a,b",
+		"redis://host?ca=file", "redis://host?password=secret", "redis://user:secret@host:port",
+		"other://host",
 	} {
 		if _, err := Parse(bad, os.Getenv); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"alice s3cret\n": "alice s3cret", "s3cret": "default s3cret", "": "", "a s3cret c": ""} {
+	for text, want := range map[string]string{"alice s3cret\n": "alice s3cret", "s3cret": "default s3cret",
+		"": "", "a s3cret c": ""} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		user, password, err := o.credentials()
-		if (err == nil) != (want != "") || err == nil && user+" "+password != want || err != nil && strings.Contains(err.Error(), "s3cret") {
+		if (err == nil) != (want != "") || err == nil && user+" "+password != want ||
+			err != nil && strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %s %s, %v", text, user, password, err)
 		}
 	}

@@ -30,7 +30,8 @@ func refused(refusal error) error {
 		err = fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %s", engine.ErrNoRoom, said)
 	case strings.Contains(said, "MISCONF"):
 		err = fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %s", said)
-	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") || strings.Contains(said, "user executing the script can't"):
+	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") ||
+		strings.Contains(said, "user executing the script can't"):
 		err = fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL must allow: %s", said)
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
 		err = fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %s", said)
@@ -58,5 +59,6 @@ func (sp *space) unreachable(err error) error {
 	if errors.As(err, new(badReply)) {
 		return tasks.Trouble{Err: unconnected(err)}
 	}
-	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the state at %s has not answered: %w", sp.server.o.Server, err)}}
+	return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the state at %s has not answered: %w",
+		sp.server.o.Server, err)}}
 }

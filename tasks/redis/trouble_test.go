@@ -37,14 +37,17 @@ func TestPoisoned(t *testing.T) {
 	statetest.Put(t, state, statetest.Working("good"), statetest.Working("bad", "line\n"))
 	for _, record := range []string{
 		"", "{", "\xff", `{"status":"unheard","ttl":1}`, `{"status":"completed","ttl":1000000000000}`, "[]",
-		`{"status":"completed","ttl":1000000000000000,"outcome":1000000000}`, `{"status":"working","ttl":-1}`, strings.Repeat(" ", 2<<20),
+		`{"status":"completed","ttl":1000000000000000,"outcome":1000000000}`, `{"status":"working","ttl":-1}`,
+		strings.Repeat(" ", 2<<20),
 	} {
 		do(t, state, "HSET", key, "record", record)
-		if got, err := other.Get(t.Context(), "local", "bad"); err == nil && got.Status != mcp.TaskFailed || err != nil && !errors.Is(err, tasks.ErrNotFound) {
+		if got, err := other.Get(t.Context(), "local", "bad"); err == nil && got.Status != mcp.TaskFailed ||
+			err != nil && !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("%.20q: %+v, %v", record, got, err)
 		}
 	}
-	do(t, state, "HSET", key, "record", fmt.Sprintf(`{"status":"working","created":%d,"ttl":1000000000000}`, time.Now().UnixNano()))
+	do(t, state, "HSET", key, "record",
+		fmt.Sprintf(`{"status":"working","created":%d,"ttl":1000000000000}`, time.Now().UnixNano()))
 	for _, field := range []string{"end", "variables"} {
 		do(t, state, "HSET", key, field, "garbage")
 		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
@@ -108,7 +111,8 @@ func TestScriptErrorsAreReadable(t *testing.T) {
 	do(t, state, "SET", "runnel:local:tasks", "no set")
 	for _, id := range []string{"b", "c"} {
 		err := state.Put(t.Context(), statetest.Working(id))
-		if err == nil || strings.Contains(err.Error(), "script") || !strings.Contains(err.Error(), "delete the damaged one") {
+		if err == nil || strings.Contains(err.Error(), "script") ||
+			!strings.Contains(err.Error(), "delete the damaged one") {
 			t.Errorf("%v", err)
 		}
 	}
@@ -134,7 +138,8 @@ func TestPoisonedOrphan(t *testing.T) {
 	if live := do(t, state, "HLEN", "runnel:local:live"); live != "0" {
 		t.Errorf("%s marks are left", live)
 	}
-	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "damaged") {
+	if got := statetest.Get(t, state, "a"); got.Status != mcp.TaskFailed ||
+		!strings.Contains(got.StatusMessage, "damaged") {
 		t.Errorf("%s %s", got.Status, got.StatusMessage)
 	}
 }
@@ -179,14 +184,17 @@ func TestFull(t *testing.T) {
 	task := statetest.Working("c")
 	statetest.Put(t, state, statetest.Working("a"), statetest.Working("b"), task)
 	do(t, state, "CONFIG", "SET", "maxmemory", "1")
-	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "full") { // ErrBusy comes after a wait
+	// ErrBusy comes after a wait.
+	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) ||
+		!strings.Contains(err.Error(), "full") {
 		t.Errorf("a new task: %v", err)
 	}
 	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Outcome.Result == nil {
 		t.Errorf("%+v", got)
 	}
-	if err := spaceOf(t, state).Renew(t.Context()); err != nil { // else its tasks are ended as soon as there is room
+	// Else its tasks are ended as soon as there is room.
+	if err := spaceOf(t, state).Renew(t.Context()); err != nil {
 		t.Errorf("the lease: %v", err)
 	}
 	other := New(Options{Server: state.server.o.Server})
@@ -236,7 +244,8 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	state := newState(t, s)
-	statetest.Unresponsive(t, state, func() { s.signal(t, syscall.SIGSTOP) }, func() { s.signal(t, syscall.SIGCONT) },
+	statetest.Unresponsive(t, state, func() { s.signal(t, syscall.SIGSTOP) },
+		func() { s.signal(t, syscall.SIGCONT) },
 		func(ctx context.Context) error { return spaceOf(t, state).Sweep(ctx) })
 }
 
@@ -346,7 +355,10 @@ func TestWatchersShare(t *testing.T) {
 		all.Go(left.Close)
 		first, second = second, hear()
 		all.Wait()
-		statetest.Eventually(t, func() bool { return do(t, state, "PUBLISH", "runnel:local:wake:a", "") == "1" })
+		statetest.Eventually(t, func() bool {
+			return do(t, state, "PUBLISH", "runnel:local:wake:a",
+				"") == "1"
+		})
 		for _, h := range []engine.Hearing{first, second} {
 			if _, err := h.Wait(ctx); err != nil {
 				t.Fatal(err)
@@ -363,7 +375,8 @@ func TestOtherServer(t *testing.T) {
 	defer other.Close()
 	state := New(Options{Server: other.Listener.Addr().String()})
 	defer state.Close()
-	if _, err := state.Get(t.Context(), "local", "a"); err == nil || !strings.Contains(err.Error(), "name a Redis server") {
+	if _, err := state.Get(t.Context(), "local", "a"); err == nil ||
+		!strings.Contains(err.Error(), "name a Redis server") {
 		t.Error(err)
 	}
 }
@@ -382,7 +395,8 @@ func TestCredentials(t *testing.T) {
 		return state, state.Put(t.Context(), statetest.Working("a"))
 	}
 	for _, wrong := range []string{"", "alice wr0ng", "wr0ng", "alice wr0ng words"} {
-		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") || !strings.Contains(err.Error(), "USER PASSWORD") {
+		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") ||
+			!strings.Contains(err.Error(), "USER PASSWORD") {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -391,7 +405,8 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := state.Check(t.Context(), "local")
-	if said := report + log.String() + fmt.Sprint(do(t, state, "CLIENT", "LIST")); err != nil || strings.Contains(said, "s3cret") || strings.Contains(said, "wr0ng") {
+	if said := report + log.String() + fmt.Sprint(do(t, state, "CLIENT", "LIST")); err != nil ||
+		strings.Contains(said, "s3cret") || strings.Contains(said, "wr0ng") {
 		t.Errorf("%s, %v", said, err)
 	}
 }

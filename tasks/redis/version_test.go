@@ -41,10 +41,12 @@ func TestStateOfVersion1(t *testing.T) {
 		t.Fatalf("it has the tasks %v", ids)
 	}
 	lines, fails := statetest.Get(t, state, ids[0]), statetest.Get(t, state, ids[1])
-	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted || statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
+	if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted ||
+		statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
 		t.Errorf("%+v", lines)
 	}
-	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil || !fails.Outcome.Result.IsError {
+	if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil ||
+		!fails.Outcome.Result.IsError {
 		t.Errorf("%+v", fails)
 	}
 	statetest.Put(t, state, statetest.Working("new"))
@@ -59,18 +61,21 @@ func TestNewerVersion(t *testing.T) {
 	statetest.Put(t, state, task)
 	do(t, state, "SET", "runnel:local:schema", "2")
 	const sentence = "a newer runnel has changed how tasks are stored"
-	if err := state.Put(t.Context(), statetest.Working("b")); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := state.Put(t.Context(), statetest.Working("b")); err == nil ||
+		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("put: %v", err)
 	}
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil || !strings.Contains(err.Error(), sentence) {
+	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
+		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("an end: %v", err)
 	}
 	for _, found := range []string{"2", "0", "garbage"} {
 		do(t, state, "SET", "runnel:local:schema", found)
-		if _, err := newState(t, s).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) || !strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 1`) {
+		if _, err := newState(t, s).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) ||
+			!strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 1`) {
 			t.Errorf("%s: %v", found, err)
 		}
 	}

@@ -29,7 +29,8 @@ func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
 	if r.Task.Ending {
 		limits = tasks.Limits{}
 	}
-	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden), strconv.FormatUint(r.Revision+1, 10), string(record), string(r.Variables),
+	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden),
+		strconv.FormatUint(r.Revision+1, 10), string(record), string(r.Variables),
 		strconv.Itoa(limits.MaxLive), strconv.Itoa(limits.MaxStartsPerMinute))
 	switch {
 	case err != nil:
@@ -55,9 +56,11 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 	r.Stored.Outcome = len(outcome)
 	record, err := r.EncodeRest()
 	if err == nil {
-		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, string(record), string(outcome))
+		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, string(record),
+			string(outcome))
 	}
-	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) { // not even a hash
+	// Not even a hash.
+	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) {
 		return sp.Delete(ctx, r.ID)
 	}
 	return err
@@ -65,7 +68,8 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 
 // Append implements engine.Store.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	args := []string{strconv.FormatInt(b.From, 10), strconv.FormatInt(b.To, 10), "", "", "", strconv.Itoa(len(b.Cut))}
+	args := []string{strconv.FormatInt(b.From, 10), strconv.FormatInt(b.To, 10), "", "", "",
+		strconv.Itoa(len(b.Cut))}
 	if b.Numbers != nil {
 		args[2] = strconv.Itoa(b.Last)
 		args[3] = strconv.Itoa(b.First)

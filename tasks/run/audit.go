@@ -26,14 +26,16 @@ func (r *Runner) recordCreated(t *tasks.Task) {
 
 func (r *Runner) recordEnded(t *tasks.Task) {
 	took := t.UpdatedAt.Sub(t.CreatedAt)
-	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).Msg("task ended")
+	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).
+		Msg("task ended")
 	r.o.Observer.Ended(t.Tool, t.Status, took)
 }
 
 // RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until
 // then.
 func (r *Runner) RecordRetrieved(id string) {
-	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil { // the client still gets its result
+	// The client still gets its result.
+	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")
 	}
 	r.event(id).Msg("task result retrieved")
@@ -42,7 +44,8 @@ func (r *Runner) RecordRetrieved(id string) {
 
 // refuse records a refusal and returns the error for the client.
 func (r *Runner) refuse(id, tool, why string, err error) error {
-	r.o.Log.Warn().Str("taskId", id).Str("owner", r.o.Owner).Str("tool", tool).Str("limit", why).Msg("task refused")
+	r.o.Log.Warn().Str("taskId", id).Str("owner", r.o.Owner).Str("tool", tool).Str("limit", why).
+		Msg("task refused")
 	r.o.Observer.Refused(why)
 	return err
 }

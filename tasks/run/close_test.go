@@ -13,7 +13,8 @@ func TestWaitWhileTasksStart(t *testing.T) {
 	const n = 2000
 	starting.Go(func() {
 		for range n {
-			run, err := r.Start(t.Context(), Spec{Tool: "test", Work: func(context.Context, *Run) Done { return Done{} }})
+			run, err := r.Start(t.Context(),
+				Spec{Tool: "test", Work: func(context.Context, *Run) Done { return Done{} }})
 			if err != nil {
 				t.Error(err)
 				return

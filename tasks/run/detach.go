@@ -121,7 +121,8 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	}
 	run.changing.Lock()
 	defer run.changing.Unlock()
-	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), func() bool { return run.past(ended) }, run.expire)
+	run.expiryTimer = setAlarm(r.o.now, t.CreatedAt.Add(t.TTL), func() bool { return run.past(ended) },
+		run.expire)
 	r.mu.Lock()
 	r.live[id], r.working[run] = run, true
 	r.startWatching()
@@ -146,7 +147,12 @@ func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
 	case r.taken: // the process that made the call follows it
 		r.cancel(errUnfollowed)
 	default:
-		time.AfterFunc(workerWait, func() { r.runner.Go(func(ctx context.Context) { r.warnOfClass(ctx, queue, o.Class) }) })
+		time.AfterFunc(workerWait, func() {
+			r.runner.Go(func(ctx context.Context) {
+				r.warnOfClass(ctx, queue,
+					o.Class)
+			})
+		})
 	}
 	return err
 }
@@ -160,9 +166,11 @@ func (r *Run) warnOfClass(ctx context.Context, queue tasks.Queue, class string) 
 		return
 	}
 	workers, _, err := queue.Fleet(ctx, r.runner.o.Owner)
-	if err == nil && !slices.ContainsFunc(workers, func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }) {
+	if err == nil && !slices.ContainsFunc(workers,
+		func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }) {
 		r.runner.o.Log.Warn().Str("taskId", r.id).Str("tool", r.spec.Tool).
-			Msgf("no worker of class %s is there: the call waits until runnel work --class %[1]s starts one", class)
+			Msgf("no worker of class %s is there: the call waits until runnel work --class %[1]s starts one",
+				class)
 	}
 }
 
@@ -174,7 +182,8 @@ func (r *Run) cancelOffered(t *tasks.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	if err := r.runner.o.State.Ask(ctx, t.Owner, t.ID); err != nil {
-		r.runner.o.Log.Warn().Err(err).Str("taskId", t.ID).Msg("the worker of a call that ends here was not told")
+		r.runner.o.Log.Warn().Err(err).Str("taskId", t.ID).
+			Msg("the worker of a call that ends here was not told")
 	}
 	t.Outcome = &tasks.Outcome{Result: mcp.ErrorResult(errClosed.Error())}
 }

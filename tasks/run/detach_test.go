@@ -37,13 +37,15 @@ func threeProcesses(t *testing.T) (starter, supervisor, third *run.Runner) {
 	dir := t.TempDir()
 	var list [3]*run.Runner
 	for n := range list {
-		list[n] = statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
+		list[n] = statetest.NewRunner(t,
+			run.Options{State: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
 	}
 	return list[0], list[1], list[2]
 }
 
 // detached starts a task whose work another runner takes. It returns the starter's run and the supervisor's.
-func detached(t *testing.T, starter, supervisor *run.Runner, spec run.Spec, work run.Work) (here, there *run.Run) {
+func detached(t *testing.T, starter, supervisor *run.Runner, spec run.Spec,
+	work run.Work) (here, there *run.Run) {
 	t.Helper()
 	taken, handed := make(chan *run.Run, 1), make(chan error, 1)
 	spec.Work = func(ctx context.Context, task *run.Run) run.Done {
@@ -90,10 +92,11 @@ func segments(t *testing.T, line []byte) []json.RawMessage {
 func TestDetachedEndIsTheNewest(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
 	end := make(chan struct{})
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true}, func(context.Context, *run.Run) run.Done {
-		<-end
-		return run.Done{Result: mcp.Result("fine")}
-	})
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true}, func(context.Context, *run.Run) run.Done {
+			<-end
+			return run.Done{Result: mcp.Result("fine")}
+		})
 	here.Delivered()
 	close(end)
 	<-there.Ended()
@@ -110,21 +113,23 @@ func TestDetachedEndIsTheNewest(t *testing.T) {
 func TestDetachedOutputIsOne(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true, Merge: true}, func(ctx context.Context, running *run.Run) run.Done {
-		for n := range 400 {
-			if n%100 == 50 {
-				<-step
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true, Merge: true}, func(ctx context.Context, running *run.Run) run.Done {
+			for n := range 400 {
+				if n%100 == 50 {
+					<-step
+				}
+				chunk := partials.Chunk{Data: fmt.Appendf(nil, "line %d %s\n", n, strings.Repeat("x", n))}
+				if n%30 == 0 {
+					chunk = partials.Chunk{Kind: partials.Item, Data: mcp.Text(fmt.Sprintf("item %d", n))}
+				}
+				if err := running.Log().Append(ctx, chunk); err != nil {
+					return run.Done{Err: err}
+				}
 			}
-			chunk := partials.Chunk{Data: fmt.Appendf(nil, "line %d %s\n", n, strings.Repeat("x", n))}
-			if n%30 == 0 {
-				chunk = partials.Chunk{Kind: partials.Item, Data: mcp.Text(fmt.Sprintf("item %d", n))}
-			}
-			if err := running.Log().Append(ctx, chunk); err != nil {
-				return run.Done{Err: err}
-			}
-		}
-		return run.Done{Result: mcp.ErrorResult("all of it"), Status: "no luck", Rest: &[]mcp.ContentBlock{mcp.Text("the end")}}
-	})
+			return run.Done{Result: mcp.ErrorResult("all of it"), Status: "no luck",
+				Rest: &[]mcp.ContentBlock{mcp.Text("the end")}}
+		})
 	pushed := make(chan []json.RawMessage, 1)
 	here.Deliver(func(ctx context.Context) {
 		var items []json.RawMessage
@@ -133,7 +138,8 @@ func TestDetachedOutputIsOne(t *testing.T) {
 				items = append(items, segments(t, []byte(line))...)
 			}
 		}
-		d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), here.ID(), here.Segments()), here.Log().NewReader(0)
+		d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), here.ID(), here.Segments()),
+			here.Log().NewReader(0)
 		defer r.Close()
 		for {
 			if err := r.Wait(ctx, 1); err == io.EOF {
@@ -175,7 +181,8 @@ func TestDetachedOutputIsOne(t *testing.T) {
 			}
 		}
 	}
-	if last := page(third, int64(len(got)-1)); len(last) != 1 || !strings.Contains(string(last[0]), "the end") {
+	if last := page(third, int64(len(got)-1)); len(last) != 1 ||
+		!strings.Contains(string(last[0]), "the end") {
 		t.Errorf("the last segment: %s", last)
 	}
 	for name, r := range map[string]*run.Runner{"starter": starter, "third": third} {
@@ -199,14 +206,15 @@ func TestDetachedOutputIsOne(t *testing.T) {
 func TestFollow(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	step := make(chan struct{})
-	here, _ := detached(t, starter, supervisor, run.Spec{Handle: true}, func(ctx context.Context, r *run.Run) run.Done {
-		for range 2 {
+	here, _ := detached(t, starter, supervisor,
+		run.Spec{Handle: true}, func(ctx context.Context, r *run.Run) run.Done {
+			for range 2 {
+				<-step
+				_ = r.Log().Append(ctx, partials.Chunk{Data: []byte("more\n")})
+			}
 			<-step
-			_ = r.Log().Append(ctx, partials.Chunk{Data: []byte("more\n")})
-		}
-		<-step
-		return run.Done{Result: mcp.Result("done")}
-	})
+			return run.Done{Result: mcp.Result("done")}
+		})
 	here.Delivered()
 	follow := func() (*run.View, func()) {
 		run, release, err := third.Follow(t.Context(), here.ID())
@@ -275,7 +283,8 @@ func TestFollowWhileTheLastOneLetsGo(t *testing.T) {
 	defer releaseSecond()
 	<-first.Ended()
 	if second == first || third.Followed(here.ID()) != second || second.Context().Err() != nil {
-		t.Errorf("the same run: %v; one runs: %v; it ends: %v", second == first, third.Followed(here.ID()) != nil, second.Context().Err())
+		t.Errorf("the same run: %v; one runs: %v; it ends: %v", second == first,
+			third.Followed(here.ID()) != nil, second.Context().Err())
 	}
 	there.Cancel("enough")
 	<-second.Ended()
@@ -292,24 +301,29 @@ func TestDetachIsNotTornApart(t *testing.T) {
 			starter, supervisor, third := threeProcesses(t)
 			var statuses []mcp.TaskStatus
 			meanwhile := make(chan bool, 1)
-			run, err := starter.Start(t.Context(), run.Spec{Handle: true, Client: hears(func(s mcp.Task) { statuses = append(statuses, s.Status) }),
-				Work: func(ctx context.Context, r *run.Run) run.Done {
-					return run.Done{Err: r.Detach(ctx, func() error {
-						there, err := supervisor.Take(ctx, r.ID(), []byte("{}"), run.Spec{Work: statetest.UntilDone})
-						if err != nil {
-							return err
-						}
-						there.Begin()
-						there.Delivered()
-						if cancel {
-							go func() { meanwhile <- r.Cancel("enough") }()
-						} else {
-							go func() { starter.Close(); meanwhile <- true }()
-							<-r.Context().Done()
-						}
-						return nil
-					})}
-				}})
+			run, err := starter.Start(t.Context(),
+				run.Spec{Handle: true, Client: hears(func(s mcp.Task) {
+					statuses = append(statuses,
+						s.Status)
+				}),
+					Work: func(ctx context.Context, r *run.Run) run.Done {
+						return run.Done{Err: r.Detach(ctx, func() error {
+							there, err := supervisor.Take(ctx, r.ID(), []byte("{}"),
+								run.Spec{Work: statetest.UntilDone})
+							if err != nil {
+								return err
+							}
+							there.Begin()
+							there.Delivered()
+							if cancel {
+								go func() { meanwhile <- r.Cancel("enough") }()
+							} else {
+								go func() { starter.Close(); meanwhile <- true }()
+								<-r.Context().Done()
+							}
+							return nil
+						})}
+					}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -322,7 +336,8 @@ func TestDetachIsNotTornApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := map[bool]mcp.TaskStatus{true: mcp.TaskCancelled, false: mcp.TaskWorking}[cancel]; task.Status != want {
+			if want := map[bool]mcp.TaskStatus{true: mcp.TaskCancelled,
+				false: mcp.TaskWorking}[cancel]; task.Status != want {
 				t.Errorf("%s, want %s", task.Status, want)
 			}
 			if told := fmt.Sprint(statuses); cancel && told != "[cancelled]" || !cancel && told != "[]" {
@@ -336,7 +351,9 @@ func TestDetachIsNotTornApart(t *testing.T) {
 func TestDetachedExpires(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	told := make(chan mcp.Task, 1)
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true, TTL: time.Second, Client: hears(func(s mcp.Task) { told <- s })}, statetest.UntilDone)
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true, TTL: time.Second, Client: hears(func(s mcp.Task) { told <- s })},
+		statetest.UntilDone)
 	here.Delivered()
 	<-there.Ended()
 	<-here.Ended()
@@ -352,10 +369,11 @@ func TestDetachedExpires(t *testing.T) {
 // of it ends.
 func TestDetachedExpiryIsAnEnding(t *testing.T) {
 	starter, supervisor, _ := threeProcesses(t)
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *run.Run) run.Done {
-		<-ctx.Done()
-		return run.Done{Err: ctx.Err()}
-	})
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *run.Run) run.Done {
+			<-ctx.Done()
+			return run.Done{Err: ctx.Err()}
+		})
 	var ending partials.Ending
 	here.Deliver(func(context.Context) {
 		defer func() { _ = recover() }() // a client would see the process end
@@ -378,13 +396,17 @@ func TestDetachedExpiryIsAnEnding(t *testing.T) {
 func TestDetachedEndIsTheStored(t *testing.T) {
 	var clock run.WallClock
 	dir := t.TempDir()
-	starter := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
-	supervisor := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir}), TTL: time.Hour})
+	starter := statetest.NewRunner(t,
+		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+			TTL: time.Hour}.WithClock(clock.Now))
+	supervisor := statetest.NewRunner(t,
+		run.Options{State: openStore(t, sqlite.Options{Dir: dir}), TTL: time.Hour})
 	end := make(chan struct{})
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true}, func(context.Context, *run.Run) run.Done {
-		<-end
-		return run.Done{Result: mcp.Result("fine")}
-	})
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true}, func(context.Context, *run.Run) run.Done {
+			<-end
+			return run.Done{Result: mcp.Result("fine")}
+		})
 	here.Delivered()
 	clock.Sleep(2 * time.Hour)
 	select {
@@ -411,7 +433,8 @@ func TestDetachFails(t *testing.T) {
 	})
 	run.Delivered()
 	<-run.Ended()
-	if task, err := third.Get(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskFailed || task.StatusMessage != "not detached" || task.Detached {
+	if task, err := third.Get(t.Context(), run.ID()); err != nil || task.Status != mcp.TaskFailed ||
+		task.StatusMessage != "not detached" || task.Detached {
 		t.Errorf("%+v, %v", task, err)
 	}
 }
@@ -427,7 +450,8 @@ func TestDetachedEndIsNotHeldBack(t *testing.T) {
 	here, _ := detached(t, starter, supervisor, run.Spec{Handle: true}, done)
 	here.Deliver(stalled)
 	<-here.Worked()
-	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, tasks.ErrEnded) || task.Status != mcp.TaskCompleted {
+	if task, err := starter.Cancel(t.Context(), here.ID()); !errors.Is(err, tasks.ErrEnded) ||
+		task.Status != mcp.TaskCompleted {
 		t.Errorf("cancelled: %s, %v", task.Status, err)
 	}
 	here, _ = detached(t, starter, supervisor, run.Spec{Handle: true, TTL: time.Second}, done)

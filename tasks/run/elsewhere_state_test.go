@@ -25,7 +25,8 @@ type elsewhere struct {
 }
 
 func newElsewhere(variables string, err error) *elsewhere {
-	t := tasks.Task{ID: "there", Owner: tasks.DefaultOwner, Status: mcp.TaskInputRequired, CreatedAt: time.Now(), TTL: tasks.DefaultTTL, Variables: json.RawMessage(variables)}
+	t := tasks.Task{ID: "there", Owner: tasks.DefaultOwner, Status: mcp.TaskInputRequired,
+		CreatedAt: time.Now(), TTL: tasks.DefaultTTL, Variables: json.RawMessage(variables)}
 	t.Log = partials.Stored(nil, 0)
 	t.Segments = partials.NewSegments(t.Log)
 	return &elsewhere{tasks.NewMemory(), t, err, make(chan string, 10)}
@@ -72,7 +73,8 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 			began := time.Now()
 			for n := range 4 {
 				run.Report(tasks.Progress{Done: float64(n + 1)})
-				if got, want := <-state.notes, fmt.Sprintf(`{"runnel/attempt-2-progress":{"done":%d}}`, n+1); got != want {
+				if got, want := <-state.notes,
+					fmt.Sprintf(`{"runnel/attempt-2-progress":{"done":%d}}`, n+1); got != want {
 					t.Errorf("published %v: noted %s, want %s", published, got, want)
 				}
 			}
@@ -86,7 +88,8 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 
 // The variables of a task stay as they are when the notes of its last attempt cannot be deleted.
 func TestTakenTaskKeepsItsVariables(t *testing.T) {
-	r := newRunner(t, Options{State: newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`, errors.New("no connection"))})
+	r := newRunner(t, Options{State: newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`,
+		errors.New("no connection"))})
 	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +105,8 @@ func TestTakenTaskKeepsItsVariables(t *testing.T) {
 // a moment ago.
 func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
 	r := newRunner(t, Options{State: newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded)})
-	p := mcp.UpdateTaskParams{TaskID: "there", InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
+	p := mcp.UpdateTaskParams{TaskID: "there",
+		InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
 	if err := r.Answer(t.Context(), p.TaskID, p.InputResponses); err != nil {
 		t.Errorf("error %v", err)
 	}
@@ -147,7 +151,8 @@ func TestGiveUpEndsATakenTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{State: newElsewhere("", nil)})
 		stuck := make(chan struct{})
-		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
+		run, err := r.Take(t.Context(), "there", nil,
+			Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -51,12 +51,14 @@ func question(t *testing.T, r *run.Run) *run.Question {
 // Cancelling and waiting reach a task that another process runs.
 func TestTaskElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
-	first, second := statetest.Start(t, there, statetest.UntilDone), statetest.Start(t, there, func(context.Context, *run.Run) run.Done {
-		return run.Done{Result: mcp.Result("done there")}
-	})
+	first, second := statetest.Start(t, there, statetest.UntilDone),
+		statetest.Start(t, there, func(context.Context, *run.Run) run.Done {
+			return run.Done{Result: mcp.Result("done there")}
+		})
 	first.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	got, err := here.Get(t.Context(), first.ID())
 	if err != nil || got.Status != mcp.TaskWorking {
@@ -128,7 +130,8 @@ func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error
 // cancellation.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := statetest.NewRunner(t, run.Options{State: &slowAsk{task: statetest.Working("a")}, AskTimeout: 10 * time.Second})
+		r := statetest.NewRunner(t, run.Options{State: &slowAsk{task: statetest.Working("a")},
+			AskTimeout: 10 * time.Second})
 		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
 			t.Errorf("%s, %v", task.Status, err)
 		}
@@ -138,16 +141,18 @@ func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 // Two runnels on one state give one number to a segment of a task that one of them runs.
 func TestNumbersElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	lines := make(chan string)
-	running, err := here.Start(t.Context(), run.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, running *run.Run) run.Done {
-		for line := range lines {
-			if err := running.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
-				return run.Done{Err: err}
+	running, err := here.Start(t.Context(),
+		run.Spec{Handle: true, Merge: true, Work: func(ctx context.Context, running *run.Run) run.Done {
+			for line := range lines {
+				if err := running.Log().Append(ctx, partials.Chunk{Data: []byte(line)}); err != nil {
+					return run.Done{Err: err}
+				}
 			}
-		}
-		return run.Done{Rest: new([]mcp.ContentBlock)}
-	}})
+			return run.Done{Rest: new([]mcp.ContentBlock)}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +189,8 @@ func TestNumbersElsewhere(t *testing.T) {
 // The last message of another process's task is the last line of its output, also after a large chunk.
 func TestSaysElsewhere(t *testing.T) {
 	dir := t.TempDir()
-	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	run := statetest.Start(t, there, func(ctx context.Context, run *run.Run) run.Done {
@@ -266,11 +272,13 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			dir := t.TempDir()
 			told := &lives{}
 			client := &hearing{}
-			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}), other: openStore(t, sqlite.Options{Dir: dir}), asked: make(chan struct{}, 1)}
+			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}),
+				other: openStore(t, sqlite.Options{Dir: dir}), asked: make(chan struct{}, 1)}
 			store.runner = statetest.NewRunner(t, run.Options{State: store, Observer: told})
-			run, err := store.runner.Start(t.Context(), run.Spec{Handle: handle, Client: client, Work: func(context.Context, *run.Run) run.Done {
-				return run.Done{Result: mcp.Result("done")}
-			}})
+			run, err := store.runner.Start(t.Context(),
+				run.Spec{Handle: handle, Client: client, Work: func(context.Context, *run.Run) run.Done {
+					return run.Done{Result: mcp.Result("done")}
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,7 +305,8 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 // runElsewhere is a task that another runner on the same state runs.
 func runElsewhere(t *testing.T) (here, there *run.Runner, s *run.Run) {
 	dir := t.TempDir()
-	here, there = statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there = statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	s = statetest.Start(t, there, statetest.UntilDone)
 	s.Delivered()
 	return here, there, s
@@ -308,16 +317,19 @@ func runElsewhere(t *testing.T) (here, there *run.Runner, s *run.Run) {
 func TestQuestionsElsewhere(t *testing.T) {
 	here, there, s := runElsewhere(t)
 	q := question(t, s)
-	answer := mcp.UpdateTaskParams{TaskID: s.ID(), InputResponses: map[string]json.RawMessage{q.Key(): json.RawMessage(`{"action":"decline"}`)}}
+	answer := mcp.UpdateTaskParams{TaskID: s.ID(),
+		InputResponses: map[string]json.RawMessage{q.Key(): json.RawMessage(`{"action":"decline"}`)}}
 	var refused *rpc.Error
-	if err := here.Answer(t.Context(), answer.TaskID, answer.InputResponses); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+	if err := here.Answer(t.Context(), answer.TaskID, answer.InputResponses); !errors.As(err, &refused) ||
+		refused.Code != mcp.CodeInvalidParams {
 		t.Errorf("answered elsewhere: %v", err)
 	}
 	_, release, err := here.Follow(t.Context(), s.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := here.Answer(t.Context(), answer.TaskID, answer.InputResponses); !errors.As(err, &refused) || refused.Code != mcp.CodeInvalidParams {
+	if err := here.Answer(t.Context(), answer.TaskID, answer.InputResponses); !errors.As(err, &refused) ||
+		refused.Code != mcp.CodeInvalidParams {
 		t.Errorf("answered where it is followed: %v", err)
 	}
 	release()
@@ -344,8 +356,10 @@ func TestStatusElsewhereSaysWhatIsAsked(t *testing.T) {
 	says := func(want mcp.TaskStatus, message string) {
 		t.Helper()
 		got, err := here.Get(t.Context(), s.ID())
-		if err != nil || got.Status != want || got.StatusMessage != message || want == mcp.TaskInputRequired && !got.UpdatedAt.Equal(s.Task().UpdatedAt) {
-			t.Errorf("status %s %q of %v, %v; want %s %q", got.Status, got.StatusMessage, got.UpdatedAt, err, want, message)
+		if err != nil || got.Status != want || got.StatusMessage != message ||
+			want == mcp.TaskInputRequired && !got.UpdatedAt.Equal(s.Task().UpdatedAt) {
+			t.Errorf("status %s %q of %v, %v; want %s %q", got.Status, got.StatusMessage, got.UpdatedAt, err,
+				want, message)
 		}
 	}
 	var asked []*run.Question
@@ -375,7 +389,8 @@ func TestLimitsHoldOverProcesses(t *testing.T) {
 	dir := t.TempDir()
 	limits := tasks.Limits{MaxLive: 3, MaxStartsPerMinute: 5}
 	runner := func(owner string) *run.Runner {
-		return statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
+		return statetest.NewRunner(t, run.Options{State: openStore(t,
+			sqlite.Options{Dir: dir, Limits: limits}), Owner: owner, Limits: limits})
 	}
 	one := runner("local")
 	two := runner("local")
@@ -413,13 +428,17 @@ func TestTTLPassesInSleep(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var clock run.WallClock
-			r := statetest.NewRunner(t, run.Options{State: store(&clock), TTL: time.Hour}.WithClock(clock.Now))
+			r := statetest.NewRunner(t, run.Options{State: store(&clock),
+				TTL: time.Hour}.WithClock(clock.Now))
 			running := statetest.Start(t, r, statetest.UntilDone)
 			running.Delivered()
 			if shared, ok := r.State().(*sqlite.State); ok { // the supervisor of a detached one, too
 				statetest.Put(t, shared, statetest.Working("detached"))
-				other := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: shared.Dir(), Now: clock.Now})}.WithClock(clock.Now))
-				taken, err := other.Take(t.Context(), "detached", []byte("{}"), run.Spec{Work: statetest.UntilDone})
+				other := statetest.NewRunner(t,
+					run.Options{State: openStore(t,
+						sqlite.Options{Dir: shared.Dir(), Now: clock.Now})}.WithClock(clock.Now))
+				taken, err := other.Take(t.Context(), "detached", []byte("{}"),
+					run.Spec{Work: statetest.UntilDone})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -439,7 +458,8 @@ func TestTTLPassesInSleep(t *testing.T) {
 			case <-time.After(20 * run.WakeInterval):
 				t.Fatal("it runs on")
 			}
-			if task := running.Task(); task.Status != mcp.TaskFailed || task.StatusMessage != run.ExpiredMessage {
+			if task := running.Task(); task.Status != mcp.TaskFailed ||
+				task.StatusMessage != run.ExpiredMessage {
 				t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
 			}
 			if _, err := r.Get(t.Context(), running.ID()); !errors.Is(err, tasks.ErrNotFound) {
@@ -468,9 +488,12 @@ func (s *slow) Ask(context.Context, string, string) error {
 func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 	var clock run.WallClock
 	dir := t.TempDir()
-	there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
+	there := statetest.NewRunner(t,
+		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+			TTL: time.Hour}.WithClock(clock.Now))
 	here := statetest.NewRunner(t, run.Options{
-		State: &slow{openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), &clock}, AskTimeout: 20 * time.Second,
+		State:      &slow{openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), &clock},
+		AskTimeout: 20 * time.Second,
 	}.WithClock(clock.Now))
 	r := statetest.Start(t, there, statetest.UntilDone)
 	r.Delivered()
@@ -487,16 +510,20 @@ func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 func TestCancelledAfterItsTTL(t *testing.T) {
 	var clock run.WallClock
 	dir := t.TempDir()
-	there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), TTL: time.Hour}.WithClock(clock.Now))
+	there := statetest.NewRunner(t,
+		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+			TTL: time.Hour}.WithClock(clock.Now))
 	here := statetest.NewRunner(t, run.Options{
-		State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now, Calls: true}), AskTimeout: 20 * time.Second,
+		State:      openStore(t, sqlite.Options{Dir: dir, Now: clock.Now, Calls: true}),
+		AskTimeout: 20 * time.Second,
 	}.WithClock(clock.Now))
 	run, err := there.Start(t.Context(), run.Spec{Late: true, Work: statetest.UntilDone})
 	if err != nil {
 		t.Fatal(err)
 	}
 	run.Delivered()
-	for _, err := here.Head(t.Context(), run.ID()); err != nil; _, err = here.Head(t.Context(), run.ID()) { // until it is stored
+	// Until it is stored.
+	for _, err := here.Head(t.Context(), run.ID()); err != nil; _, err = here.Head(t.Context(), run.ID()) {
 		if t.Context().Err() != nil || !errors.Is(err, tasks.ErrNotFound) {
 			t.Fatal(err)
 		}
@@ -533,7 +560,8 @@ func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("n
 func TestLooksThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		r := run.NewRunner(run.Options{State: &blind{task: statetest.Working("elsewhere")}, Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
+		r := run.NewRunner(run.Options{State: &blind{task: statetest.Working("elsewhere")},
+			Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
 		statetest.Start(t, r, statetest.UntilDone).Delivered()
 		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {
 			t.Fatal(err)

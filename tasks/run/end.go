@@ -16,7 +16,8 @@ import (
 // Cancel ends the run as cancelled, and reports false if the task had already ended.
 // Use Runner.Cancel for a task that another process may run.
 func (r *Run) Cancel(message string) bool {
-	return r.finish(errCancelled, mcp.TaskCancelled, message, &tasks.Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
+	return r.finish(errCancelled, mcp.TaskCancelled, message,
+		&tasks.Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
 }
 
 const expiredMessage = "the task's ttl is over"
@@ -26,7 +27,8 @@ const lostMessage = "the state no longer has the task: it was deleted there, or 
 
 // expire ends the run when its ttl is over.
 func (r *Run) expire() {
-	r.finish(errExpired, mcp.TaskFailed, expiredMessage, &tasks.Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+	r.finish(errExpired, mcp.TaskFailed, expiredMessage,
+		&tasks.Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
 }
 
 // abort ends the run as failed. The result of its work does not count.
@@ -58,7 +60,9 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	if cause != nil { // the work may still be running: requests for segments now learn that this is the end
 		r.segments.Finish(partials.Ending{Rest: outcome.Result.Content, IsError: outcome.Result.IsError})
 	}
-	if cause != nil && cause != errCancelled { // "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled" (SEP-2679)
+	// "Receivers SHOULD stop emitting partial notifications as soon as a task is marked as cancelled"
+	// (SEP-2679).
+	if cause != nil && cause != errCancelled {
 		r.cancel(cause)
 		r.deliverRest()
 	}
@@ -75,7 +79,8 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 	t, has := r.task, r.kept
 	r.mu.Unlock()
 	if cause != nil && has == handle {
-		outcome.Result.Content = append(tasks.LastOutput(context.Background(), r.log), outcome.Result.Content...)
+		outcome.Result.Content = append(tasks.LastOutput(context.Background(), r.log),
+			outcome.Result.Content...)
 	}
 	t.Status = status
 	if message == "" && t.Matches.Message() != "" {
@@ -243,9 +248,11 @@ const retryInterval = 5 * time.Second
 // storeEnd keeps trying: an hour of work should not be lost to that.
 func (r *Runner) storeEnd(run *Run, t tasks.Task) (shown tasks.Task, ours bool) {
 	err := r.o.State.Put(context.Background(), t)
-	for logged := false; errors.Is(err, tasks.ErrBusy) && t.Status != mcp.TaskCancelled && r.ctx.Err() == nil && !t.Expired(r.o.now()); logged = true {
+	for logged := false; errors.Is(err, tasks.ErrBusy) && t.Status != mcp.TaskCancelled &&
+		r.ctx.Err() == nil && !t.Expired(r.o.now()); logged = true {
 		if !logged {
-			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).Msg("end of task waits to be stored")
+			r.o.Log.Warn().Err(err).Str("taskId", t.ID).Str("owner", t.Owner).
+				Msg("end of task waits to be stored")
 		}
 		pause.For(r.ctx, watchRetry) // a state may refuse at once
 		err = r.o.State.Put(context.Background(), t)
@@ -296,7 +303,8 @@ func (r *Runner) fencedEnd(t tasks.Task) tasks.Task {
 		t.StatusMessage = message
 		t.Outcome = &tasks.Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
-	r.o.Log.Error().Err(tasks.ErrFenced).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).Str("stored", string(t.Status)).Msg("end of task not stored")
+	r.o.Log.Error().Err(tasks.ErrFenced).Str("taskId", t.ID).Str("owner", t.Owner).Str("came", string(came)).
+		Str("stored", string(t.Status)).Msg("end of task not stored")
 	return t
 }
 
@@ -304,7 +312,8 @@ func (r *Runner) fencedEnd(t tasks.Task) tasks.Task {
 // state still refuses, the task fails when it is recovered. It does not stop when the task expires, since the
 // stored task is still working. err is the error of the last try.
 func (r *Runner) retryEnd(ctx context.Context, run *Run, t tasks.Task, err error) {
-	for last := false; !last && !errors.Is(err, tasks.ErrRemoved); { // with ErrRemoved no other try can succeed either
+	// With ErrRemoved no other try can succeed either.
+	for last := false; !last && !errors.Is(err, tasks.ErrRemoved); {
 		last = !pause.For(ctx, retryInterval)
 		err = r.o.State.Put(context.Background(), t)
 		if err == nil {

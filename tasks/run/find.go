@@ -45,7 +45,8 @@ func (r *Runner) Head(ctx context.Context, id string) (tasks.Task, error) {
 	return r.get(ctx, id, r.o.State.Head)
 }
 
-func (r *Runner) get(ctx context.Context, id string, stored func(ctx context.Context, owner, id string) (tasks.Task, error)) (tasks.Task, error) {
+func (r *Runner) get(ctx context.Context, id string,
+	stored func(ctx context.Context, owner, id string) (tasks.Task, error)) (tasks.Task, error) {
 	if v := r.view(id); v != nil {
 		return v.live(), nil
 	}
@@ -68,7 +69,8 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, 
 }
 
 // ListWithFiles is List; made are the ids of tasks that have made files, on this page or on one before.
-func (r *Runner) ListWithFiles(ctx context.Context, cursor string, n int) (page []tasks.Task, made []string, next string, err error) {
+func (r *Runner) ListWithFiles(ctx context.Context, cursor string,
+	n int) (page []tasks.Task, made []string, next string, err error) {
 	page, next, err = r.o.State.List(ctx, r.o.Owner, cursor, n)
 	page = slices.DeleteFunc(page, func(t tasks.Task) bool {
 		id, keeps := tasks.MakerOf(t.ID)
@@ -150,7 +152,8 @@ func (r *Runner) remember(t *tasks.Task) {
 // Newest returns up to n of the owner's tasks, newest first: if before is not "", only those older than that
 // task; with own, only those that this process has made. more reports whether there are others. It fails with
 // ErrCursor if the task before is unknown.
-func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (page []tasks.Task, more bool, err error) {
+func (r *Runner) Newest(ctx context.Context, n int, before string,
+	own bool) (page []tasks.Task, more bool, err error) {
 	var ids []string
 	if own {
 		ids, err = r.ownIDs(before)
@@ -167,7 +170,8 @@ func (r *Runner) Newest(ctx context.Context, n int, before string, own bool) (pa
 const maxEarlier = 200
 
 // Earlier is Newest for the tasks of all processes with this one's Options.Place.
-func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []tasks.Task, more bool, err error) {
+func (r *Runner) Earlier(ctx context.Context, n int,
+	before string) (page []tasks.Task, more bool, err error) {
 	if r.o.Place == "" {
 		return nil, false, nil
 	}
@@ -193,7 +197,8 @@ func (r *Runner) Earlier(ctx context.Context, n int, before string) (page []task
 
 // Last is Newest for the tasks that wanted accepts; they are as Head returns them. wanted gets tasks without
 // outcome and output.
-func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*tasks.Task) bool) (page []tasks.Task, more bool, err error) {
+func (r *Runner) Last(ctx context.Context, n int, before string,
+	wanted func(*tasks.Task) bool) (page []tasks.Task, more bool, err error) {
 	ids, err := r.lastIDs(ctx, n+1, before, wanted)
 	if err != nil {
 		return nil, false, err
@@ -202,7 +207,8 @@ func (r *Runner) Last(ctx context.Context, n int, before string, wanted func(*ta
 }
 
 // backwards returns up to n tasks, the last id first, and reports whether there are more.
-func backwards(ctx context.Context, ids []string, n int, get func(context.Context, string) (tasks.Task, error)) (page []tasks.Task, more bool, err error) {
+func backwards(ctx context.Context, ids []string, n int,
+	get func(context.Context, string) (tasks.Task, error)) (page []tasks.Task, more bool, err error) {
 	for _, id := range slices.Backward(ids) {
 		t, err := get(ctx, id)
 		switch {
@@ -239,7 +245,8 @@ func (r *Runner) ownIDs(before string) (ids []string, err error) {
 
 // lastIDs returns the ids of at least the last n wanted tasks of the owner before another task, the newest
 // last.
-func (r *Runner) lastIDs(ctx context.Context, n int, before string, wanted func(*tasks.Task) bool) (ids []string, err error) {
+func (r *Runner) lastIDs(ctx context.Context, n int, before string,
+	wanted func(*tasks.Task) bool) (ids []string, err error) {
 	const page = 200
 	for first := true; ; first = false {
 		some, err := r.o.State.Newest(ctx, r.o.Owner, before, max(n, page))

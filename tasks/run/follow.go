@@ -104,7 +104,8 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		if t.UpdatedAt.Before(v.task.UpdatedAt) {
 			t.UpdatedAt = v.task.UpdatedAt // this process has seen newer output
 		}
-		t.Progress, t.Times, t.Matches = v.task.Progress, v.task.Times, v.task.Matches // the state keeps those as notes
+		// The state keeps those as notes.
+		t.Progress, t.Times, t.Matches = v.task.Progress, v.task.Times, v.task.Matches
 		if !t.Status.Terminal() {
 			v.task = t
 		}
@@ -116,10 +117,12 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		}
 		if matched {
 			v.announceMatches(client)
-			if now := v.Task(); v.place.now == offered && v.runner.o.Matched != nil && now.Matches.Told() > before.Matches.Told() {
+			if now := v.Task(); v.place.now == offered && v.runner.o.Matched != nil &&
+				now.Matches.Told() > before.Matches.Told() {
 				v.runner.o.Matched(&now) // a worker reports nothing
 			}
-		} else if t.Status != before.Status || t.Waiting != before.Waiting || t.Waiting && t.StatusMessage != before.StatusMessage {
+		} else if t.Status != before.Status || t.Waiting != before.Waiting ||
+			t.Waiting && t.StatusMessage != before.StatusMessage {
 			client.Status(t.Wire(v.runner.o.PollInterval))
 			v.changes.Send()
 		}
@@ -196,7 +199,8 @@ const maxReason = 200
 func (r *Runner) CancelWithReason(ctx context.Context, id, reason string) (tasks.Task, error) {
 	message := "cancelled by the client"
 	if reason != "" {
-		message += ": " + shorten.Clip(text.Printable(shorten.Cut(reason, 4*maxReason)), maxReason) // hosts show it as it is
+		// Hosts show it as it is.
+		message += ": " + shorten.Clip(text.Printable(shorten.Cut(reason, 4*maxReason)), maxReason)
 	}
 	asked := false
 	if run := r.Running(id); run != nil {
@@ -228,7 +232,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks
 	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
 		return tasks.Task{}, err
 	}
-	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout) // measured from here: asking may have waited for the state
+	// Measured from here: asking may have waited for the state.
+	wait, cancel := context.WithTimeout(ctx, r.o.AskTimeout)
 	defer cancel()
 	t, err := r.Await(wait, id)
 	if err != nil && ctx.Err() == nil && wait.Err() != nil {
@@ -249,7 +254,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks
 // Tail passes a task's output after a position to write: what there is and, with follow, what comes until the
 // task has ended. Where output is no longer kept, Batch.Start is after the End of the batch before. It
 // returns the task as it then is, or the error of write.
-func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool, write func(partials.Batch) error) (tasks.Task, error) {
+func (r *Runner) Tail(ctx context.Context, id string, after int64, follow bool,
+	write func(partials.Batch) error) (tasks.Task, error) {
 	if follow {
 		v, release, err := r.Follow(ctx, id)
 		if err != nil {

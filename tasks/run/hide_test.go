@@ -23,12 +23,14 @@ func TestSecretInNeighbouringTexts(t *testing.T) {
 		return items
 	}
 	for name, c := range map[string]struct{ in, want []mcp.ContentBlock }{
-		"two":        {text("it is correct-", "horse, yes"), text("it is ***, yes")},
-		"three":      {text("cor", "rect-", "horse"), text("***")},
-		"one":        {text("it is correct-horse", "yes"), text("it is ***", "yes")},
-		"none":       {text("a", "b"), text("a", "b")},
-		"apart":      {append(append(text("correct-"), image), text("horse")...), append(append(text("correct-"), image), text("horse")...)},
-		"some items": {append(append(text("a", "b"), image), text("correct-", "horse")...), append(append(text("a", "b"), image), text("***")...)},
+		"two":   {text("it is correct-", "horse, yes"), text("it is ***, yes")},
+		"three": {text("cor", "rect-", "horse"), text("***")},
+		"one":   {text("it is correct-horse", "yes"), text("it is ***", "yes")},
+		"none":  {text("a", "b"), text("a", "b")},
+		"apart": {append(append(text("correct-"), image), text("horse")...),
+			append(append(text("correct-"), image), text("horse")...)},
+		"some items": {append(append(text("a", "b"), image), text("correct-", "horse")...),
+			append(append(text("a", "b"), image), text("***")...)},
 	} {
 		for range 2 {
 			got := run.HideContent(s, c.in)

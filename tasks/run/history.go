@@ -123,8 +123,10 @@ func within(o *tasks.Outcome, limit int) *tasks.Outcome {
 	if o.Result == nil || o.Result.Size() <= limit {
 		return o
 	}
-	left := mcp.Text(shorten.LeftOut(int64(o.Result.Size()), "bytes", "the history keeps no result of this size"))
-	return &tasks.Outcome{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{left}, IsError: o.Result.IsError, Meta: o.Result.Meta}}
+	left := mcp.Text(shorten.LeftOut(int64(o.Result.Size()), "bytes",
+		"the history keeps no result of this size"))
+	return &tasks.Outcome{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{left},
+		IsError: o.Result.IsError, Meta: o.Result.Meta}}
 }
 
 // endOfLog returns a log that takes little memory: log itself, or its end.
@@ -135,7 +137,8 @@ func endOfLog(log *partials.Log, limit int) *partials.Log {
 	last := log.Tail(limit)
 	end := partials.NewLog(nil)
 	end.Resume(last.Start)
-	_ = end.Append(context.Background(), last.Chunks()...) // nothing can be lost: it has no backing and no reader
+	// nothing can be lost: it has no backing and no reader.
+	_ = end.Append(context.Background(), last.Chunks()...)
 	end.Close()
 	return end
 }
@@ -164,7 +167,8 @@ func (r *Run) spill() {
 	if err := r.runner.o.State.Hide(t); errors.Is(err, errors.ErrUnsupported) {
 		return
 	} else if err != nil {
-		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("a call cannot be stored: memory keeps the end of its output")
+		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).
+			Msg("a call cannot be stored: memory keeps the end of its output")
 		return
 	}
 	r.mu.Lock()

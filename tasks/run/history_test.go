@@ -30,7 +30,8 @@ func (h *historian) Record(calls ...tasks.Task) error {
 }
 
 // recording makes calls twice, in a bubble, with a runner whose calls state notes, and waits until they are recorded.
-func recording(t *testing.T, calls func(t *testing.T, r *Runner), check func(t *testing.T, given [][]string)) {
+func recording(t *testing.T, calls func(t *testing.T, r *Runner),
+	check func(t *testing.T, given [][]string)) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &historian{State: tasks.NewMemory()}
 		r := NewRunner(Options{State: state})
@@ -71,7 +72,8 @@ func TestBurstIsRecordedTogether(t *testing.T) {
 			<-startCall(t, r, tool, 0).Ended()
 		}
 	}, func(t *testing.T, given [][]string) {
-		if len(given) != 2 || len(given[0]) != recordedAtOnce || len(given[1]) != 50 || slices.Contains(given[0], "old") {
+		if len(given) != 2 || len(given[0]) != recordedAtOnce || len(given[1]) != 50 ||
+			slices.Contains(given[0], "old") {
 			t.Errorf("recorded are %v", given)
 		}
 	})

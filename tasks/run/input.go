@@ -103,7 +103,8 @@ func (v *View) Send(ctx context.Context, in tasks.Input) error {
 	case v.past(draining):
 		return tasks.ErrEnded
 	case len(in.Data) > tasks.MaxInput:
-		return fmt.Errorf("%d bytes are too much for one input: the limit is %d", len(in.Data), tasks.MaxInput)
+		return fmt.Errorf("%d bytes are too much for one input: the limit is %d", len(in.Data),
+			tasks.MaxInput)
 	case v.away():
 		return v.sendAway(ctx, in)
 	}
@@ -198,7 +199,8 @@ func (r *Run) receiveNotes() {
 			defer context.AfterFunc(r.ctx, cancel)()
 			err := r.takeNotes(ctx)
 			if err != nil && ctx.Err() == nil {
-				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("input from other processes is not received")
+				r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).
+					Msg("input from other processes is not received")
 			}
 		})
 	})

@@ -54,7 +54,9 @@ func sends(t *testing.T, runner *run.Runner, id string, lines int) string {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, tasks.ErrNoInput) && !errors.Is(err, tasks.ErrInputFull) || time.Now().After(deadline) { // it opens its input in a moment
+			// It opens its input in a moment.
+			if !errors.Is(err, tasks.ErrNoInput) && !errors.Is(err, tasks.ErrInputFull) ||
+				time.Now().After(deadline) {
 				t.Fatal(err)
 			}
 		}
@@ -66,7 +68,8 @@ func sends(t *testing.T, runner *run.Runner, id string, lines int) string {
 // was a call without a handle.
 func TestInput(t *testing.T) {
 	dir := t.TempDir()
-	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	for _, from := range []*run.Runner{there, here} {
@@ -94,14 +97,16 @@ func TestInput(t *testing.T) {
 // task takes none.
 func TestInputOfADetachedTask(t *testing.T) {
 	dir := t.TempDir()
-	front, supervisor := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	front, supervisor := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer front.Close()
 	defer supervisor.Close()
 	for range 2 {
 		taken := make(chan struct{})
 		r := statetest.Start(t, front, func(ctx context.Context, r *run.Run) run.Done {
 			err := r.Detach(ctx, func() error {
-				there, err := supervisor.Take(ctx, r.ID(), []byte("{}"), run.Spec{Tool: "there", Work: readInput(make(chan struct{}))})
+				there, err := supervisor.Take(ctx, r.ID(), []byte("{}"),
+					run.Spec{Tool: "there", Work: readInput(make(chan struct{}))})
 				if err == nil {
 					there.Begin()
 					there.Delivered()
@@ -141,7 +146,8 @@ func TestInputInMemory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := mcp.TextOf(ended.Outcome.Result.Content[0]); got != want || r.Log().Size() != int64(len(want)) {
+		if got, _ := mcp.TextOf(ended.Outcome.Result.Content[0]); got != want ||
+			r.Log().Size() != int64(len(want)) {
 			t.Errorf("it read %q, and wrote %d bytes, want %q", got, r.Log().Size(), want)
 		}
 	}
@@ -151,7 +157,8 @@ func TestInputInMemory(t *testing.T) {
 // KiB and no more.
 func TestInputRefused(t *testing.T) {
 	dir := t.TempDir()
-	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	deaf := statetest.Start(t, there, statetest.UntilDone)

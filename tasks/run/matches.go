@@ -111,7 +111,8 @@ func (v *View) announceMatches(client Client) {
 // their name are not reported: people hear of their number at the end. changing is held.
 func (r *Run) reportMatches(t *tasks.Task) {
 	n := t.Matches.Told()
-	if n == r.matching.reported || r.runner.o.Matched == nil || !r.spec.Handle && !r.spec.Late || t.Attempt > 0 {
+	if n == r.matching.reported || r.runner.o.Matched == nil || !r.spec.Handle && !r.spec.Late ||
+		t.Attempt > 0 {
 		return
 	}
 	r.matching.reported = n

@@ -17,7 +17,10 @@ import (
 func TestMatchesAreStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var reported []string
-		r := newRunner(t, Options{Matched: func(t *tasks.Task) { reported = append(reported, t.Matches.Message()) }})
+		r := newRunner(t, Options{Matched: func(t *tasks.Task) {
+			reported = append(reported,
+				t.Matches.Message())
+		}})
 		for range 2 {
 			reported = nil
 			run := start(t, r, func(_ context.Context, run *Run) Done {
@@ -49,8 +52,10 @@ func TestMatchesAreStatuses(t *testing.T) {
 			const ready = "ready after 0.5 s: listening"
 			want := []string{"matched error: error 0", ready + "; matched error: error 1000 (and 1000 more)"}
 			for n := range want {
-				if got := run.told[n]; got.Status != mcp.TaskWorking || got.StatusMessage != want[n] || reported[n] != want[n] {
-					t.Errorf("status %d is %s, %q, and %q is reported", n, got.Status, got.StatusMessage, reported[n])
+				if got := run.told[n]; got.Status != mcp.TaskWorking || got.StatusMessage != want[n] ||
+					reported[n] != want[n] {
+					t.Errorf("status %d is %s, %q, and %q is reported", n, got.Status, got.StatusMessage,
+						reported[n])
 				}
 			}
 			if n := len(run.told); n > 4 {
@@ -75,10 +80,11 @@ func TestReadyBeforeItsHandle(t *testing.T) {
 		r := newRunner(t, Options{})
 		for range 2 {
 			s := &started{silenced: make(chan struct{})}
-			run, err := r.Start(t.Context(), Spec{Tool: "test", Late: true, Client: s, Work: func(ctx context.Context, run *Run) Done {
-				run.Ready(0, "listening")
-				return untilDone(ctx, run)
-			}})
+			run, err := r.Start(t.Context(),
+				Spec{Tool: "test", Late: true, Client: s, Work: func(ctx context.Context, run *Run) Done {
+					run.Ready(0, "listening")
+					return untilDone(ctx, run)
+				}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +96,8 @@ func TestReadyBeforeItsHandle(t *testing.T) {
 			}
 			synctest.Wait()
 			variables, err := r.SetStored(t.Context(), run.ID(), []byte(`{"a":1}`))
-			if err != nil || !strings.Contains(string(variables), `"runnel/matches":{"ready":{"after":0,"line":"listening"}}`) {
+			if err != nil || !strings.Contains(string(variables),
+				`"runnel/matches":{"ready":{"after":0,"line":"listening"}}`) {
 				t.Errorf("%v; the state has %s", err, variables)
 			}
 			run.Cancel("enough")

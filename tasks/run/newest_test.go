@@ -16,9 +16,10 @@ func TestNewest(t *testing.T) {
 	var made []string // oldest first; every second one is of the other process
 	for n := range 6 {
 		r := []*Runner{one, two}[n%2]
-		run, err := r.Start(t.Context(), Spec{Tool: "test", Handle: true, Work: func(context.Context, *Run) Done {
-			return Done{Result: mcp.Result("fine")}
-		}})
+		run, err := r.Start(t.Context(),
+			Spec{Tool: "test", Handle: true, Work: func(context.Context, *Run) Done {
+				return Done{Result: mcp.Result("fine")}
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,8 @@ func TestNewest(t *testing.T) {
 		for before, more := "", true; more; before = got[len(got)-1] {
 			var page []tasks.Task
 			var err error
-			if page, more, err = one.Newest(t.Context(), 2, before, own); err != nil || len(page) == 0 || len(page) > 2 {
+			if page, more, err = one.Newest(t.Context(), 2, before, own); err != nil || len(page) == 0 ||
+				len(page) > 2 {
 				t.Fatalf("own %t, before %q: %d tasks, %v", own, before, len(page), err)
 			}
 			for _, task := range page {

@@ -66,7 +66,8 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 		n.names = append(n.names, name)
 		if key, ok := strings.CutPrefix(name, tasks.QuestionPrefix); ok {
 			var q questionNote
-			if strings.HasPrefix(key, ofAttempt(attempt, questionKey)) && json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
+			if strings.HasPrefix(key, ofAttempt(attempt, questionKey)) &&
+				json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
 				n.questions = append(n.questions, newQuestion(key, q))
 			}
 		} else if key, ok := strings.CutPrefix(name, tasks.AnswerPrefix); ok {
@@ -82,7 +83,8 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 			_ = json.Unmarshal(it.Value, &n.matches)
 		}
 	}
-	n.questions = slices.DeleteFunc(n.questions, func(q *Question) bool { _, answered := n.answers[q.key]; return answered })
+	n.questions = slices.DeleteFunc(n.questions,
+		func(q *Question) bool { _, answered := n.answers[q.key]; return answered })
 	slices.SortFunc(n.questions, func(a, b *Question) int { // question-10 comes after question-9
 		return cmp.Or(cmp.Compare(len(a.key), len(b.key)), strings.Compare(a.key, b.key))
 	})
@@ -104,11 +106,13 @@ func (v *View) setNotes(ctx context.Context, patch map[string]any) (json.RawMess
 // applyNotes takes over the notes of a task that another process runs: open and closed questions, progress,
 // times and matches. It returns what passOn passes to the client: new questions, and the progress if it is
 // new; and it reports whether there are new matches.
-func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress tasks.Progress, matched bool) {
+func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progress tasks.Progress,
+	matched bool) {
 	n := readNotes(variables, v.Task().Attempt)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	asked = slices.DeleteFunc(slices.Clone(n.questions), func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
+	asked = slices.DeleteFunc(slices.Clone(n.questions),
+		func(q *Question) bool { return v.answered[q.key] || v.question(q.key) != nil })
 	before := len(v.open)
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		gone := !slices.ContainsFunc(n.questions, func(other *Question) bool { return other.key == q.key })
@@ -167,7 +171,8 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	if len(patch) == 0 {
 		return nil
 	}
-	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, tasks.ErrEnded) { // answers for a task that has ended are ignored
+	// answers for a task that has ended are ignored.
+	if _, err := v.setNotes(ctx, patch); err != nil && !errors.Is(err, tasks.ErrEnded) {
 		return err
 	}
 	v.mu.Lock()

@@ -28,7 +28,9 @@ func (a *asker) Progress(p tasks.Progress) { a.progress <- p }
 
 // ask puts a question, and returns what comes of it.
 func ask(task *run.Run, message string) string {
-	q := &run.Question{Message: message, Request: mcp.InputRequest{Method: "elicitation/create", Params: json.RawMessage(`{"message":"` + message + `"}`)}}
+	q := &run.Question{Message: message,
+		Request: mcp.InputRequest{Method: "elicitation/create",
+			Params: json.RawMessage(`{"message":"` + message + `"}`)}}
 	if err := task.Ask(q); err != nil {
 		return err.Error()
 	}
@@ -53,7 +55,8 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 	client.asked = func(q *run.Question) (func(), error) {
 		switch q.Message {
 		case "by the client?":
-			return func() { go func() { _ = q.Answer(context.Background(), json.RawMessage(`"client"`)) }() }, nil
+			return func() { go func() { _ = q.Answer(context.Background(), json.RawMessage(`"client"`)) }() },
+				nil
 		case "refused?":
 			return nil, rpc.Errorf(mcp.CodeMethodNotFound, "it cannot be asked")
 		case "failed?":
@@ -61,15 +64,18 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 		}
 		return nil, nil
 	}
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true, Client: client, Variables: json.RawMessage(`{"color":"red"}`)}, func(_ context.Context, running *run.Run) run.Done {
-		for _, message := range []string{"by the client?", "refused?", "failed?", "here?", "elsewhere?"} {
-			come <- ask(running, message)
-		}
-		running.Report(tasks.Progress{Done: 1, Total: 2, Message: "half"})
-		running.PublishProgress()
-		<-come
-		return run.Done{Result: mcp.Result("fine")}
-	})
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true, Client: client,
+			Variables: json.RawMessage(`{"color":"red"}`)}, func(_ context.Context,
+			running *run.Run) run.Done {
+			for _, message := range []string{"by the client?", "refused?", "failed?", "here?", "elsewhere?"} {
+				come <- ask(running, message)
+			}
+			running.Report(tasks.Progress{Done: 1, Total: 2, Message: "half"})
+			running.PublishProgress()
+			<-come
+			return run.Done{Result: mcp.Result("fine")}
+		})
 	here.Delivered()
 	for _, want := range []string{`"client"`, "it cannot be asked", "it does not want to"} {
 		if got := <-come; !strings.Contains(got, want) {
@@ -89,15 +95,20 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 			}
 			return false
 		})
-		if d.Status != mcp.TaskInputRequired || d.StatusMessage != message || strings.Contains(fmt.Sprint(d.Meta), "runnel/question") || !strings.Contains(fmt.Sprint(d.Meta), "runnel/variables") {
+		if d.Status != mcp.TaskInputRequired || d.StatusMessage != message ||
+			strings.Contains(fmt.Sprint(d.Meta), "runnel/question") ||
+			!strings.Contains(fmt.Sprint(d.Meta), "runnel/variables") {
 			t.Errorf("%+v", d)
 		}
 		for key := range d.InputRequests {
-			answer := mcp.UpdateTaskParams{TaskID: here.ID(), InputResponses: map[string]json.RawMessage{key: json.RawMessage(`{"action":"decline"}`), "unknown": nil}}
+			answer := mcp.UpdateTaskParams{TaskID: here.ID(),
+				InputResponses: map[string]json.RawMessage{key: json.RawMessage(`{"action":"decline"}`),
+					"unknown": nil}}
 			if err := r.Answer(t.Context(), answer.TaskID, answer.InputResponses); err != nil {
 				t.Error(err)
 			}
-			if err := r.Answer(t.Context(), answer.TaskID, answer.InputResponses); err != nil { // it may be sent twice
+			// It may be sent twice.
+			if err := r.Answer(t.Context(), answer.TaskID, answer.InputResponses); err != nil {
 				t.Error(err)
 			}
 		}
@@ -124,12 +135,14 @@ func TestQuestionsOfATakenTask(t *testing.T) {
 func TestQuestionOutlivesWhoAsksTheClient(t *testing.T) {
 	starter, supervisor, third := threeProcesses(t)
 	come := make(chan string, 1)
-	client := &asker{asked: func(*run.Question) (func(), error) { return func() {}, nil }} // a client that says nothing
+	// a client that says nothing.
+	client := &asker{asked: func(*run.Question) (func(), error) { return func() {}, nil }}
 	client.hears = func(mcp.Task) {}
-	here, there := detached(t, starter, supervisor, run.Spec{Handle: true, Client: client}, func(_ context.Context, task *run.Run) run.Done {
-		come <- ask(task, "really?")
-		return run.Done{}
-	})
+	here, there := detached(t, starter, supervisor,
+		run.Spec{Handle: true, Client: client}, func(_ context.Context, task *run.Run) run.Done {
+			come <- ask(task, "really?")
+			return run.Done{}
+		})
 	here.Delivered()
 	statetest.Eventually(t, func() bool { return len(here.Questions()) == 1 })
 	starter.Close()
@@ -143,7 +156,8 @@ func TestQuestionOutlivesWhoAsksTheClient(t *testing.T) {
 		t.Fatalf("%v", open)
 	}
 	for key := range open {
-		if err := v.Answer(t.Context(), map[string]json.RawMessage{key: json.RawMessage(`{"action":"accept"}`)}); err != nil {
+		if err := v.Answer(t.Context(),
+			map[string]json.RawMessage{key: json.RawMessage(`{"action":"accept"}`)}); err != nil {
 			t.Fatal(err)
 		}
 	}

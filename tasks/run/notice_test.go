@@ -43,7 +43,8 @@ func TestEndIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Int32
-				r := newRunner(t, Options{State: &refusing{tasks.NewMemory(), c.errs}, Ended: func(*tasks.Task) { told.Add(1) }})
+				r := newRunner(t, Options{State: &refusing{tasks.NewMemory(), c.errs},
+					Ended: func(*tasks.Task) { told.Add(1) }})
 				s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 				s.Delivered()
 				<-s.Ended()
@@ -63,7 +64,8 @@ func TestCallIsTold(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		told := 0
 		r := newRunner(t, Options{Ended: func(*tasks.Task) { told++ }})
-		run, err := r.Start(t.Context(), Spec{Tool: "test", Late: late, Work: func(context.Context, *Run) Done { return Done{} }})
+		run, err := r.Start(t.Context(),
+			Spec{Tool: "test", Late: late, Work: func(context.Context, *Run) Done { return Done{} }})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,8 @@ import (
 // publish shows a question to the followers of the task, and starts a goroutine that waits for their answer
 // until the question is closed. changing is held.
 func (r *Run) publish(q *Question) error {
-	if _, err := r.setNotes(r.ctx, map[string]any{tasks.QuestionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
+	if _, err := r.setNotes(r.ctx,
+		map[string]any{tasks.QuestionPrefix + q.key: questionNote{q.Request, q.Message}}); err != nil {
 		return err
 	}
 	r.runner.Go(func(ctx context.Context) {
@@ -52,7 +53,8 @@ func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 
 // unpublish deletes a question and its answer.
 func (r *Run) unpublish(q *Question) {
-	_, err := r.setNotes(context.WithoutCancel(r.ctx), map[string]any{tasks.QuestionPrefix + q.key: nil, tasks.AnswerPrefix + q.key: nil})
+	_, err := r.setNotes(context.WithoutCancel(r.ctx),
+		map[string]any{tasks.QuestionPrefix + q.key: nil, tasks.AnswerPrefix + q.key: nil})
 	if err != nil { // followers may show the question until the task ends
 		r.runner.o.Log.Debug().Err(err).Str("taskId", r.id).Msg("withdrawing a question")
 	}

@@ -24,7 +24,8 @@ func (r *Run) Ask(q *Question) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	r.asked++ // "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks)
+	// "Each request key in inputRequests MUST be unique over the lifetime of a single task" (ext-tasks).
+	r.asked++
 	q.run = r
 	q.view = &r.View
 	q.key = ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
@@ -70,7 +71,8 @@ func (q *Question) Refuse(ctx context.Context, why error) {
 	if !ok {
 		wire = rpc.Errorf(mcp.CodeInternalError, "%v", why)
 	}
-	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil { // the work gives up by itself
+	// The work gives up by itself.
+	if err := q.view.reply(ctx, map[string]answerNote{q.key: {Error: wire}}); err != nil && ctx.Err() == nil {
 		q.view.runner.o.Log.Warn().Err(err).Str("taskId", q.view.id).Msg("refusing a question")
 	}
 }
@@ -159,9 +161,11 @@ func (r *Runner) Answer(ctx context.Context, id string, responses map[string]jso
 	if v == nil { // it has ended
 		return nil
 	}
-	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.away() && !bytes.Contains(t.Variables, []byte(tasks.QuestionPrefix)) {
+	if t := v.Task(); t.Status == mcp.TaskInputRequired && v.away() &&
+		!bytes.Contains(t.Variables, []byte(tasks.QuestionPrefix)) {
 		// "On success, the server MUST acknowledge": these answers would reach no question.
-		return rpc.Errorf(mcp.CodeInvalidParams, "the questions of a task can be answered where it runs, and another process runs it")
+		return rpc.Errorf(mcp.CodeInvalidParams,
+			"the questions of a task can be answered where it runs, and another process runs it")
 	}
 	if err := v.CheckResponses(responses); err != nil {
 		return err

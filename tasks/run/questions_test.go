@@ -104,7 +104,8 @@ func TestStatusSaysWhatIsAsked(t *testing.T) {
 			}
 			time.Sleep(time.Second) // virtual: each change has a time of its own
 			if got := s.Task(); got.StatusMessage != want || time.Since(got.UpdatedAt) != time.Second {
-				t.Errorf("says %q %v after it was updated, want %q", got.StatusMessage, time.Since(got.UpdatedAt), want)
+				t.Errorf("says %q %v after it was updated, want %q", got.StatusMessage,
+					time.Since(got.UpdatedAt), want)
 			}
 		}
 		ask := func(message string) *Question {

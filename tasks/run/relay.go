@@ -59,7 +59,8 @@ func (v *View) unsent() (list []*Question) {
 // form returns the params of a question, and reports whether it has a form. Another server or a worker may
 // have made it, so it may be anything.
 func (q *Question) form() (params mcp.ElicitParams, is bool) {
-	is = q.Request.Method == "elicitation/create" && rawjson.StringMember(q.Request.Params, "mode") != "url" &&
+	is = q.Request.Method == "elicitation/create" &&
+		rawjson.StringMember(q.Request.Params, "mode") != "url" &&
 		json.Unmarshal(q.Request.Params, &params) == nil
 	return params, is
 }

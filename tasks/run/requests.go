@@ -21,7 +21,8 @@ func (r *Runner) startWatching() {
 // watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others
 // have ended, until nothing that they can see runs any more.
 func (r *Runner) watchRequests(ctx context.Context) {
-	requested := map[*Run]bool{} // each is ended once, in a goroutine: its client or the state may delay that for long
+	// Each is ended once, in a goroutine: its client or the state may delay that for long.
+	requested := map[*Run]bool{}
 	endOnce := func(run *Run, end func(run *Run)) {
 		if run != nil && !requested[run] {
 			requested[run] = r.Go(func(context.Context) { end(run) })

@@ -50,7 +50,8 @@ type Run struct {
 	// announced, so that everyone sees the same order. It is taken before mu, and held across I/O.
 	changing    sync.Mutex
 	expiryTimer *time.Timer // nil without a handle; guarded by changing
-	known       bool        // its client gets its id; otherwise it ends with this process; guarded by changing
+	// Its client gets its id; otherwise it ends with this process; guarded by changing.
+	known bool
 
 	unstored error // the reason why the end is not stored, though the task has ended; guarded by runner.mu
 
@@ -92,7 +93,8 @@ type kept int
 const (
 	nothing kept = iota
 	hidden       // stored for people; clients do not find it (history.go)
-	handle       // stored, and clients find it by its id: Spec.Handle, or promoted, or handed to another process
+	// Stored, and clients find it by its id: Spec.Handle, or promoted, or handed to another process.
+	handle
 )
 
 // stage is a phase or a place, with those who wait until it is reached. It is guarded by its owner's lock.
@@ -138,9 +140,10 @@ func (s *stage[T]) reached(until T) <-chan struct{} {
 type Question struct {
 	// Set by the asker.
 	Request mcp.InputRequest
-	Message string                              // the task's status message
-	Sent    bool                                // it has been or will be sent to a client, so tasks/result does not send it again
-	Check   func(content json.RawMessage) error // checks the content of an accepted answer; nil = no check
+	Message string // the task's status message
+	// It has been or will be sent to a client, so tasks/result does not send it again.
+	Sent  bool
+	Check func(content json.RawMessage) error // checks the content of an accepted answer; nil = no check
 
 	run       *Run  // the run that asks; nil if another process runs the task
 	view      *View // of the task

@@ -109,13 +109,15 @@ func TestRunEnds(t *testing.T) {
 				if task.Status != c.status || task.StatusMessage != c.message {
 					t.Errorf("ended %s %q, want %s %q", task.Status, task.StatusMessage, c.status, c.message)
 				}
-				if got := task.Outcome.Err; (got != nil) != (c.code != 0) || got != nil && got.Code != c.code {
+				if got := task.Outcome.Err; (got != nil) != (c.code != 0) ||
+					got != nil && got.Code != c.code {
 					t.Errorf("error %v, want code %d", got, c.code)
 				}
 				if len(s.told) != 1 || s.told[0].Status != c.status {
 					t.Errorf("told %v, want one terminal status", s.told)
 				}
-				if stored, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil || stored.Status != c.status {
+				if stored, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil ||
+					stored.Status != c.status {
 					t.Errorf("stored %s (%v), want %s", stored.Status, err, c.status)
 				}
 				if s.Cancel("late") {
@@ -132,7 +134,8 @@ func TestEndWaitsForDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRunner(t, Options{})
 		s := start(t, r, func(ctx context.Context, run *Run) Done {
-			return Done{Result: mcp.Result("done"), Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
+			return Done{Result: mcp.Result("done"),
+				Err: run.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
 		})
 		release := make(chan struct{})
 		s.Deliver(func(context.Context) { <-release })
@@ -186,7 +189,8 @@ func TestCutOffDeliversFirst(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					r := newRunner(t, Options{})
 					o := &ordered{silenced: make(chan struct{})}
-					run, err := r.Make(t.Context(), Spec{Handle: true, TTL: time.Minute, Work: untilDone, Client: o})
+					run, err := r.Make(t.Context(),
+						Spec{Handle: true, TTL: time.Minute, Work: untilDone, Client: o})
 					if err == nil {
 						err = run.Log().Append(t.Context(), partials.Chunk{Data: []byte("output")})
 					}
@@ -197,7 +201,8 @@ func TestCutOffDeliversFirst(t *testing.T) {
 					reader := run.Log().NewReader(0)
 					run.Deliver(func(context.Context) {
 						defer reader.Close()
-						for reader.Wait(context.Background(), 100) == nil { // all that there is, when it is closed
+						// All that there is, when it is closed.
+						for reader.Wait(context.Background(), 100) == nil {
 							time.Sleep(time.Second)
 							if !reads {
 								<-o.silenced

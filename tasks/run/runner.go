@@ -26,12 +26,15 @@ type Options struct {
 	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for no ttl
 	MaxTTL       time.Duration // DefaultMaxTTL
 	PollInterval time.Duration // DefaultPollInterval: suggested to clients that poll
-	AskTimeout   time.Duration // 15 s: how long another process may take to cancel a task; more than a command's grace period
+	// 15 s: how long another process may take to cancel a task; more than a command's grace period.
+	AskTimeout time.Duration
 	tasks.Limits
-	Observer   Observer
-	Ended      func(t *tasks.Task) // gets each end that this process must report (notice.go); must not block; nil = no reports
-	Matched    func(t *tasks.Task) // gets a task with new matches, at most one a second; must not block; nil = no reports
-	MaxPending int                 // partials.LogOptions.MaxPending
+	Observer Observer
+	// Gets each end that this process must report (notice.go); must not block; nil = no reports.
+	Ended func(t *tasks.Task)
+	// Gets a task with new matches, at most one a second; must not block; nil = no reports.
+	Matched    func(t *tasks.Task)
+	MaxPending int // partials.LogOptions.MaxPending
 	// ErrorsComplete ends a task whose tool returned an error result as completed, against the specification,
 	// for hosts that never fetch the result of a failed task.
 	ErrorsComplete bool
@@ -53,7 +56,8 @@ type Observer interface {
 	Created(tool string)                                          // a task was stored with a handle
 	Ended(tool string, status mcp.TaskStatus, took time.Duration) // a task has its terminal status
 	Retrieved()                                                   // a client got a result
-	Refused(why string)                                           // a task or a request was refused: "live", "starts", "requests" or "store" (start.go)
+	// A task or a request was refused: "live", "starts", "requests" or "store" (start.go).
+	Refused(why string)
 }
 
 // minTTL is the shortest ttl that is granted: a task that expired at once would be a useless handle.
@@ -117,7 +121,8 @@ func NewRunner(o Options) *Runner {
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
 	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
-		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{}, working: map[*Run]bool{},
+		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
+		working:  map[*Run]bool{},
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},
 		requests: window{limit: o.MaxRequestsPerSecond, period: time.Second},
 	}
@@ -175,7 +180,8 @@ type Done struct {
 	Status string              // the message of the terminal status
 	Rest   *[]mcp.ContentBlock // the items of the result that do not repeat the output; nil = all
 	Err    error               // the client gets the text of an *rpc.Error only
-	Masked bool                // the secrets are masked already; a pattern may also match what runnel added after that
+	// The secrets are masked already; a pattern may also match what runnel added after that.
+	Masked bool
 }
 
 // Go runs f in a goroutine whose context ends when the runner is closed; Close waits for it. Once the runner
@@ -285,7 +291,8 @@ func (r *Runner) GiveUp() {
 	var aborted sync.WaitGroup // each may wait for its client
 	for _, run := range working {
 		if !run.worked.IsSet() { // otherwise its end is being stored, and finish waits for that
-			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).Msg("a tool has not stopped: it is left behind")
+			r.o.Log.Error().Str("taskId", run.id).Str("owner", r.o.Owner).Str("tool", run.spec.Tool).
+				Msg("a tool has not stopped: it is left behind")
 		}
 		aborted.Go(func() { run.abort(errClosed) })
 	}

@@ -75,7 +75,8 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 		}
 		state.full.Store(false)
 		r.Close()
-		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskCancelled {
+		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil ||
+			task.Status != mcp.TaskCancelled {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 	})
@@ -153,7 +154,8 @@ func TestEndIsStoredSlowly(t *testing.T) {
 		s.Delivered()
 		time.AfterFunc(time.Second, r.GiveUp)
 		r.Close()
-		if task, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
+		if task, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil ||
+			task.Status != mcp.TaskFailed {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 		if strings.Contains(log.String(), "has not stopped") {
@@ -187,7 +189,8 @@ func TestBusyStateIsNotCalledWithoutAPause(t *testing.T) {
 		if n := state.tries.Load(); n < 10 || n > 1000 {
 			t.Errorf("%d tries in a minute", n)
 		}
-		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskCompleted {
+		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil ||
+			task.Status != mcp.TaskCompleted {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 		r.Close()

@@ -90,7 +90,8 @@ func (r *Runner) ttl(asked time.Duration) time.Duration {
 // task does not end before Deliver or Delivered has been called, too, and the last of its output is written.
 func (r *Run) Begin() {
 	r.mu.Lock()
-	r.sampler.timer = time.AfterFunc(sampleFirst, func() { r.runner.Go(r.sample) }) // Close waits for what it is writing
+	// Close waits for what it is writing.
+	r.sampler.timer = time.AfterFunc(sampleFirst, func() { r.runner.Go(r.sample) })
 	if r.spec.Late && !r.spec.Handle {
 		r.hideTimer = time.AfterFunc(hideAfter, r.spill)
 	}
@@ -107,7 +108,8 @@ const maxArguments = 16 << 10
 
 // argumentsToKeep returns the arguments that are kept with a task, nil for none.
 func (r *Run) argumentsToKeep() json.RawMessage {
-	if len(r.spec.Arguments) > maxArguments || r.secrets.Holds(r.spec.Arguments) { // masked arguments would be wrong
+	// Masked arguments would be wrong.
+	if len(r.spec.Arguments) > maxArguments || r.secrets.Holds(r.spec.Arguments) {
 		return nil
 	}
 	return bytes.Clone(r.spec.Arguments) // the client's arguments are part of a longer line
@@ -138,7 +140,8 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	r.working[run] = true
 	r.remember(&task)
 	r.mu.Unlock()
-	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), func() bool { return run.past(ended) }, run.expire)
+	run.expiryTimer = setAlarm(r.o.now, task.CreatedAt.Add(task.TTL), func() bool { return run.past(ended) },
+		run.expire)
 	r.recordCreated(&task)
 	return nil
 }
@@ -255,5 +258,7 @@ func (r *Runner) CountRequest() error {
 		return nil
 	}
 	return r.refuse("", "", refusedRequests,
-		rpc.Errorf(mcp.CodeInternalError, "too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later", r.o.MaxRequestsPerSecond))
+		rpc.Errorf(mcp.CodeInternalError,
+			"too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later",
+			r.o.MaxRequestsPerSecond))
 }

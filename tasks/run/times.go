@@ -48,10 +48,11 @@ func grown(s tasks.Times, at time.Duration, bytes int64) tasks.Times {
 
 // sampler looks at the output of a run from time to time. It is guarded by the lock mu of the run.
 type sampler struct {
-	timer  *time.Timer   // nil until the run begins
-	pace   time.Duration // of samples and of notes of progress
-	noting chan struct{} // closed when the last sample's notes are stored, or have failed; nil before the first sample
-	noted  struct {      // what the last notes say
+	timer *time.Timer   // nil until the run begins
+	pace  time.Duration // of samples and of notes of progress
+	// Closed when the last sample's notes are stored, or have failed; nil before the first sample.
+	noting chan struct{}
+	noted  struct { // what the last notes say
 		progress tasks.Progress
 		until    time.Duration // the age of the task up to which times are noted
 		at       time.Time     // when progress was last noted

@@ -33,14 +33,16 @@ func TestTimesOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := run.NewRunner(run.Options{MaxTTL: 48 * time.Hour})
 		defer r.Close()
-		run, err := r.Start(t.Context(), run.Spec{Handle: true, TTL: 48 * time.Hour, Work: func(ctx context.Context, running *run.Run) run.Done {
-			for begin := time.Now(); time.Since(begin) < 24*time.Hour; time.Sleep(3 * time.Second) {
-				if age := time.Since(begin); age < 10*time.Hour || age > 11*time.Hour {
-					_ = running.Log().Append(ctx, partials.Chunk{Data: []byte("a line\n")})
-				}
-			}
-			return run.Done{}
-		}})
+		run, err := r.Start(t.Context(),
+			run.Spec{Handle: true, TTL: 48 * time.Hour,
+				Work: func(ctx context.Context, running *run.Run) run.Done {
+					for begin := time.Now(); time.Since(begin) < 24*time.Hour; time.Sleep(3 * time.Second) {
+						if age := time.Since(begin); age < 10*time.Hour || age > 11*time.Hour {
+							_ = running.Log().Append(ctx, partials.Chunk{Data: []byte("a line\n")})
+						}
+					}
+					return run.Done{}
+				}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,14 +55,16 @@ func TestTimesOfADay(t *testing.T) {
 			t.Errorf("silent for %v after %v", took, from)
 		}
 		if n := len(task.Times); n < 64 || n > 256 || task.Times[n-1].Bytes != task.Log.Size() {
-			t.Errorf("%d samples, the last of %d bytes; the log has %d", n, task.Times[n-1].Bytes, task.Log.Size())
+			t.Errorf("%d samples, the last of %d bytes; the log has %d", n, task.Times[n-1].Bytes,
+				task.Log.Size())
 		}
 		encoded, err := json.Marshal(task.Times)
 		if err != nil || len(encoded) > 4<<10 {
 			t.Errorf("%d bytes, %v", len(encoded), err)
 		}
 		var read tasks.Times
-		if err := json.Unmarshal(encoded, &read); err != nil || len(read) != len(task.Times) || read[len(read)-1].Bytes != task.Log.Size() {
+		if err := json.Unmarshal(encoded, &read); err != nil || len(read) != len(task.Times) ||
+			read[len(read)-1].Bytes != task.Log.Size() {
 			t.Errorf("%v: read again: %v", err, read)
 		}
 	})
@@ -83,11 +87,12 @@ func TestCloseWaitsForASample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &slowNotes{tasks.NewMemory(), make(chan struct{}), make(chan struct{})}
 		r := run.NewRunner(run.Options{State: state})
-		_, err := r.Start(t.Context(), run.Spec{Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-			task.Report(tasks.Progress{Done: 1, Total: 2})
-			<-ctx.Done()
-			return run.Done{}
-		}})
+		_, err := r.Start(t.Context(),
+			run.Spec{Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+				task.Report(tasks.Progress{Done: 1, Total: 2})
+				<-ctx.Done()
+				return run.Done{}
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +115,8 @@ func TestCloseWaitsForASample(t *testing.T) {
 func TestProgressAndTimesElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}), run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
+	here, there := run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})}),
+		run.NewRunner(run.Options{State: openStore(t, sqlite.Options{Dir: dir})})
 	defer here.Close()
 	defer there.Close()
 	seen := make(chan struct{})
@@ -133,7 +139,9 @@ func TestProgressAndTimesElsewhere(t *testing.T) {
 	if err != nil || stored.Status != mcp.TaskCompleted {
 		t.Fatal(stored.Status, err)
 	}
-	if n := len(stored.Times); n < 2 || stored.Times[0].Bytes != 4 || stored.Times[n-1].Bytes != 8 || stored.Times[n-1].At < stored.Times[0].At { // in milliseconds: they may be equal
+	// In milliseconds: they may be equal.
+	if n := len(stored.Times); n < 2 || stored.Times[0].Bytes != 4 || stored.Times[n-1].Bytes != 8 ||
+		stored.Times[n-1].At < stored.Times[0].At {
 		t.Errorf("it came at %v", stored.Times)
 	}
 	if own := tasks.OwnVariables(stored.Variables); own != nil {

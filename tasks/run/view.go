@@ -25,8 +25,9 @@ type View struct {
 	changes  signal.Broadcast // of the status and the questions
 	ready    signal.Latch     // the tool is ready (matches.go)
 
-	mu    sync.Mutex
-	phase stage[phase] // of a View without a Run: running, and ended when its task has ended or is not followed any more
+	mu sync.Mutex
+	// Of a View without a Run: running, and ended when its task has ended or is not followed any more.
+	phase stage[phase]
 	place stage[place]
 	task  tasks.Task
 	shown string      // the last line of output, as it was last shown
@@ -34,7 +35,8 @@ type View struct {
 
 	input atomic.Pointer[inputs] // of a Run that takes some (input.go); set once
 
-	answered map[string]bool // keys of questions that this process has answered for a task elsewhere (notes.go)
+	// Keys of questions that this process has answered for a task elsewhere (notes.go).
+	answered map[string]bool
 
 	// answering is held by an answer that shows the task, from when it reads the task until it is queued: the
 	// end is announced after it.
@@ -189,7 +191,8 @@ func (v *View) Detailed() mcp.DetailedTask {
 func (r *Runner) detailed(t *tasks.Task, open map[string]mcp.InputRequest) mcp.DetailedTask {
 	w := t.Wire(r.o.PollInterval)
 	if t.Status == mcp.TaskInputRequired && len(open) == 0 {
-		w.Status = mcp.TaskWorking // the questions were just answered, or only the process that runs the task knows them
+		// The questions were just answered, or only the process that runs the task knows them.
+		w.Status = mcp.TaskWorking
 	}
 	d := mcp.DetailedTask{
 		TaskID: w.TaskID, Status: w.Status, StatusMessage: w.StatusMessage,

@@ -27,7 +27,8 @@ func TestAlarm(t *testing.T) {
 		setAlarm(clock.Now, clock.Now(), going.IsSet, ring)
 		var looks atomic.Int32
 		setAlarm(func() time.Time {
-			if looks.Add(1) == 2 { // what it stands for is over while it looks at the clock: to stop it comes too early
+			// What it stands for is over while it looks at the clock: to stop it comes too early.
+			if looks.Add(1) == 2 {
 				over.Set()
 			}
 			return clock.Now()

@@ -74,7 +74,8 @@ func (r *Run) work() (done *Done) {
 	done = &Done{}
 	defer func() {
 		if p := recover(); p != nil {
-			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).
+			r.runner.o.Log.Error().Str("taskId", r.ID()).Str("owner", r.runner.o.Owner).
+				Str("tool", r.spec.Tool).
 				Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("tool panicked")
 			done.Err = rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
@@ -91,7 +92,8 @@ func (r *Run) work() (done *Done) {
 func (r *Run) wireError(err error) *rpc.Error {
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {
-		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).Str("tool", r.spec.Tool).Msg("tool failed")
+		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Str("owner", r.runner.o.Owner).
+			Str("tool", r.spec.Tool).Msg("tool failed")
 		wire = rpc.Errorf(mcp.CodeInternalError, "internal error")
 	}
 	return wire
@@ -139,7 +141,8 @@ func (r *Run) Hold() {
 // a delivery with nothing to write returns at once, and a question of the work may add another delivery. r.mu
 // is held.
 func (r *Run) checkDrained() {
-	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 { // even then, a call that was parked while its work ended may add one
+	// Even then, a call that was parked while its work ended may add one.
+	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 {
 		d.drained.Set()
 	}
 }
@@ -187,7 +190,8 @@ func (r *Run) deliverRest() {
 	for range drainWaits {
 		r.mu.Lock()
 		r.checkDrained()
-		waits := r.deliveries.running > 0 || r.deliveries.expected > 0 && r.kept == handle // a parked call expects a delivery, but its client may never come back
+		// A parked call expects a delivery, but its client may never come back.
+		waits := r.deliveries.running > 0 || r.deliveries.expected > 0 && r.kept == handle
 		r.mu.Unlock()
 		if !waits || idle == drainIdle {
 			return

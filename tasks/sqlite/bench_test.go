@@ -28,12 +28,14 @@ func BenchmarkSQLiteTasks(b *testing.B) {
 	for range together {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				t := statetest.Working(tasks.NewID(time.Now())) // the ids decide how many pages a commit writes
+				// The ids decide how many pages a commit writes.
+				t := statetest.Working(tasks.NewID(time.Now()))
 				if err := s.Put(context.Background(), t); err != nil {
 					b.Error(err)
 				}
 				t.Log.Close()
-				if err := s.Put(context.Background(), statetest.Ended(t, mcp.TaskCompleted, "hello")); err != nil {
+				if err := s.Put(context.Background(),
+					statetest.Ended(t, mcp.TaskCompleted, "hello")); err != nil {
 					b.Error(err)
 				}
 			}
@@ -79,7 +81,8 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("%d/newest", stored), func(b *testing.B) {
 			for b.Loop() {
-				if page, err := s.Newest(context.Background(), "local", "", 200); err != nil || len(page) != min(stored, 200) {
+				if page, err := s.Newest(context.Background(), "local", "", 200); err != nil ||
+					len(page) != min(stored, 200) {
 					b.Fatal(len(page), err)
 				}
 			}
@@ -161,8 +164,10 @@ func BenchmarkSQLiteHead(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir()})
 	for _, kib := range []int{1, 64, 512} {
 		id := fmt.Sprint("result", kib)
-		statetest.Put(b, s, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, strings.Repeat("x", kib<<10)))
-		for name, read := range map[string]func(context.Context, string, string) (tasks.Task, error){"head": s.Head, "get": s.Get} {
+		statetest.Put(b, s, statetest.Ended(statetest.Working(id), mcp.TaskCompleted,
+			strings.Repeat("x", kib<<10)))
+		for name, read := range map[string]func(context.Context, string, string) (tasks.Task,
+			error){"head": s.Head, "get": s.Get} {
 			b.Run(fmt.Sprintf("%s/%dKiB", name, kib), func(b *testing.B) {
 				for b.Loop() {
 					if _, err := read(b.Context(), "local", id); err != nil {

@@ -75,8 +75,10 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 	if err == nil && r.Damage == nil && version == len(migrations) {
 		r.Unsound, err = d.damage(ctx)
 	}
-	if err == nil && r.Damage == nil && version > 0 { // else a runnel ended while it made the state, and the next one goes on
-		err = db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").Scan(&r.Tasks, &r.Working)
+	// Else a runnel ended while it made the state, and the next one goes on.
+	if err == nil && r.Damage == nil && version > 0 {
+		err = db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").
+			Scan(&r.Tasks, &r.Working)
 	}
 	return r, explain(err)
 }

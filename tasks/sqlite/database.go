@@ -44,7 +44,8 @@ type backing struct {
 
 	// Owned by the writer's goroutine.
 	written, pending extent
-	numbers          bool // all stored output has numbers, so that it has the same ones in another process and after kill -9
+	// All stored output has numbers, so that it has the same ones in another process and after kill -9.
+	numbers bool
 }
 
 // extent says how much of a log is stored: of a long one, the head and the tail.
@@ -66,13 +67,15 @@ func (d *database) query(ctx context.Context, query string, args ...any) (*sql.R
 		if err != nil {
 			return nil, err
 		}
-		s, _ = d.prepared.LoadOrStore(query, fresh) // a second statement for the query is closed with the database
+		// A second statement for the query is closed with the database.
+		s, _ = d.prepared.LoadOrStore(query, fresh)
 	}
 	return s.(*sql.Stmt).QueryContext(context.WithoutCancel(ctx), args...)
 }
 
 // each calls f with every row of a query, until ctx ends.
-func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string, args ...any) error {
+func (d *database) each(ctx context.Context, f func(scan func(...any) error) error, query string,
+	args ...any) error {
 	rows, err := d.query(ctx, query, args...)
 	if err != nil {
 		return explain(err)
@@ -111,7 +114,8 @@ func (d *database) tell(number int64, id, why string) {
 	defer d.mu.Unlock()
 	if !d.damaged[number] {
 		d.damaged[number] = true
-		d.o.Log.Error().Str("taskId", id).Int64("task", number).Str("damage", why).Msg("the state is damaged: a task cannot be read")
+		d.o.Log.Error().Str("taskId", id).Int64("task", number).Str("damage", why).
+			Msg("the state is damaged: a task cannot be read")
 	}
 }
 

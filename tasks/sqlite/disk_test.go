@@ -91,14 +91,17 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 	statetest.Put(t, s, running)
 	file := fill(t, dir)
 	for i := range 20 {
-		task := statetest.Ended(statetest.Working(fmt.Sprint("new", i)), mcp.TaskCompleted, strings.Repeat("y", 1<<20))
-		if err := statetest.TryPut(s, task); err == nil || !strings.Contains(err.Error(), "free some of the disk") {
+		task := statetest.Ended(statetest.Working(fmt.Sprint("new", i)), mcp.TaskCompleted,
+			strings.Repeat("y", 1<<20))
+		if err := statetest.TryPut(s, task); err == nil ||
+			!strings.Contains(err.Error(), "free some of the disk") {
 			t.Errorf("a task on a full disk: %v", err)
 		}
 	}
 	left := 0
 	for i := range stored {
-		if got, err := s.Get(t.Context(), fmt.Sprint("owner", i%2), fmt.Sprint("old", i)); err == nil && got.Outcome != nil {
+		if got, err := s.Get(t.Context(), fmt.Sprint("owner", i%2), fmt.Sprint("old", i)); err == nil &&
+			got.Outcome != nil {
 			left++
 		} else if !errors.Is(err, tasks.ErrNotFound) {
 			t.Error(err)
@@ -175,11 +178,13 @@ func TestLostOutputIsNotCompleted(t *testing.T) {
 	defer s.Close()
 	r := statetest.NewRunner(t, run.Options{State: late{s}})
 	run := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
-		return run.Done{Result: mcp.Result("done"), Err: running.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
+		return run.Done{Result: mcp.Result("done"),
+			Err: running.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}
 	})
 	run.Delivered()
 	<-run.Ended()
-	for name, task := range map[string]tasks.Task{"told": run.Task(), "stored": statetest.Get(t, s, run.ID())} {
+	for name, task := range map[string]tasks.Task{"told": run.Task(),
+		"stored": statetest.Get(t, s, run.ID())} {
 		if task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "the disk is full") {
 			t.Errorf("%s as %s %q", name, task.Status, task.StatusMessage)
 		}

@@ -34,7 +34,8 @@ func explain(err error) error {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return tasks.Trouble{Err: fmt.Errorf("%w for %v: %w", tasks.ErrBusy, busyTimeout, err)}
 	case sqlite3.SQLITE_IOERR:
-		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written; if it is full, %s: %w", freeDisk, err)}
+		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written; if it is full, %s: %w",
+			freeDisk, err)}
 	case sqlite3.SQLITE_CANTOPEN:
 		return tasks.Trouble{Err: fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:

@@ -26,7 +26,8 @@ func TestSQLiteIsRemoved(t *testing.T) {
 		"removed": os.RemoveAll,
 		"replaced": func(dir string) error {
 			other := filepath.Join(dir, "other")
-			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, filepath.Join(dir, databaseFile)))
+			return errors.Join(os.WriteFile(other, nil, 0o600),
+				os.Rename(other, filepath.Join(dir, databaseFile)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,12 +43,14 @@ func TestSQLiteIsRemoved(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := r.Start(t.Context(), run.Spec{Tool: "test", Handle: true, Work: statetest.UntilDone})
-			if err == nil || !strings.Contains(err.Error(), tasks.ErrRemoved.Error()) || !strings.Contains(err.Error(), s.o.Dir) {
+			if err == nil || !strings.Contains(err.Error(), tasks.ErrRemoved.Error()) ||
+				!strings.Contains(err.Error(), s.o.Dir) {
 				t.Errorf("a new task: %v", err)
 			}
 			close(done)
 			<-running.Ended()
-			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, tasks.ErrRemoved.Error()) {
+			if got, err := r.Get(t.Context(), running.ID()); err != nil || got.Status != mcp.TaskFailed ||
+				!strings.Contains(got.StatusMessage, tasks.ErrRemoved.Error()) {
 				t.Errorf("a task that ends: %+v, %v", got, err)
 			}
 			if err := running.Settled(t.Context()); !errors.Is(err, tasks.ErrRemoved) {
@@ -67,7 +70,8 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(folder, databaseFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(garbage, databaseFile), bytes.Repeat([]byte("garbage "), 1000),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	ofVersion := func(version int) (dir string) {
@@ -86,15 +90,18 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 	newer, foreign := ofVersion(1000), ofVersion(-5)
 	long := t.TempDir() + strings.Repeat("/long", 100) // SQLite takes 512 bytes
 	for dir, says := range map[string]string{
-		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel", foreign: "version is -5", folder: "is a directory", long: "its path longer",
+		filepath.Join(file, "state"): "not a directory", garbage: "damaged", newer: "newer runnel",
+		foreign: "version is -5", folder: "is a directory", long: "its path longer",
 	} {
 		s := openStore(t, Options{Dir: dir})
-		if err := s.Put(t.Context(), statetest.Working("a")); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
+		if err := s.Put(t.Context(), statetest.Working("a")); err == nil ||
+			!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", dir, err)
 		}
 		_, err := s.Get(t.Context(), "", "a")
 		var told *rpc.Error // what else the client gets is "internal error"
-		if err := tasks.WireError(err); !errors.As(err, &told) || !strings.Contains(told.Message, says) || !strings.Contains(told.Message, dir) {
+		if err := tasks.WireError(err); !errors.As(err, &told) || !strings.Contains(told.Message, says) ||
+			!strings.Contains(told.Message, dir) {
 			t.Errorf("%s: a client is told %v", dir, err)
 		}
 	}
@@ -118,7 +125,8 @@ func TestCheckSQLiteOfAnEmptyFile(t *testing.T) {
 func TestExplainedOnce(t *testing.T) {
 	full := explain(fmt.Errorf("writing: %w", syscall.ENOSPC))
 	want := "writing: no space left on device; " + freeDisk
-	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want || !errors.Is(again, syscall.ENOSPC) {
+	if again := explain(fmt.Errorf("opening: %w", full)); again.Error() != "opening: "+want ||
+		!errors.Is(again, syscall.ENOSPC) {
 		t.Errorf("%v, want opening: %s", again, want)
 	}
 	if err := explain(errors.New("other")); err.Error() != "other" {

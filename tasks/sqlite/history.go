@@ -71,7 +71,8 @@ func (r *recorded) record(tx *transaction, t tasks.Task) error {
 	}
 	_, err := tx.exec(`UPDATE task SET status = ?, message = ?, updated = ?, ttl = ?, expires = ?, outcome = ?, merge = 0, arguments = ?, keeper = NULL
 		WHERE number = ? AND keeper = ?`,
-		t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), int64(t.TTL), -expires(&t), r.outcome, []byte(t.Arguments), r.task, r.db.lease.name)
+		t.Status, t.StatusMessage, t.UpdatedAt.UnixNano(), int64(t.TTL), -expires(&t), r.outcome,
+		[]byte(t.Arguments), r.task, r.db.lease.name)
 	return err
 }
 
@@ -99,7 +100,8 @@ func (d *database) remember(ctx context.Context) error {
 		}
 		_, err = tx.exec(`UPDATE task SET ttl = ?, expires = -(created + ?), merge = 0,
 			outcome = CASE WHEN length(outcome) <= ? THEN outcome WHEN status = 'completed' THEN ? ELSE ? END
-			WHERE number IN (SELECT number FROM task WHERE `+some+" AND created > ? ORDER BY number DESC LIMIT ?)",
+			WHERE number IN (SELECT number FROM task WHERE `+some+
+			" AND created > ? ORDER BY number DESC LIMIT ?)",
 			int64(d.o.History.Age), int64(d.o.History.Age), d.o.History.Log, tooLong(false), tooLong(true),
 			now, now-int64(d.o.History.Age), d.o.History.Calls)
 		for _, owner := range owners {
@@ -116,7 +118,8 @@ func tooLong(isError bool) []byte {
 	result := mcp.Result("The history keeps no result of this size.")
 	result.IsError = isError
 	segments := partials.NewSegments(partials.NewLog(nil))
-	outcome, err := tasks.EncodeOutcome(&tasks.Task{Outcome: &tasks.Outcome{Result: result}, Segments: segments})
+	outcome, err := tasks.EncodeOutcome(&tasks.Task{Outcome: &tasks.Outcome{Result: result},
+		Segments: segments})
 	if err != nil {
 		panic("internal error: " + err.Error())
 	}
@@ -134,7 +137,8 @@ func (d *database) shortenHistory(ctx context.Context) error {
 			return explain(err)
 		}
 		if err := d.w.do(job{do: func(tx *transaction) error {
-			_, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT log.rowid "+longer+" LIMIT ?)", d.o.History.Log, sliceRows)
+			_, err := tx.exec("DELETE FROM log WHERE rowid IN (SELECT log.rowid "+longer+" LIMIT ?)",
+				d.o.History.Log, sliceRows)
 			return err
 		}}); err != nil {
 			return err

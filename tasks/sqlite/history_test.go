@@ -29,12 +29,14 @@ func people(t *testing.T, s *State) *State {
 // plainCall runs a call without a handle until it has ended.
 func plainCall(t *testing.T, r *run.Runner, output string, done run.Done) *run.Run {
 	t.Helper()
-	run, err := r.Start(t.Context(), run.Spec{Tool: "test", Late: true, Arguments: []byte(`{"n":1}`), Work: func(ctx context.Context, task *run.Run) run.Done {
-		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(output)}); err != nil {
-			return run.Done{Err: err}
-		}
-		return done
-	}})
+	run, err := r.Start(t.Context(),
+		run.Spec{Tool: "test", Late: true, Arguments: []byte(`{"n":1}`),
+			Work: func(ctx context.Context, task *run.Run) run.Done {
+				if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(output)}); err != nil {
+					return run.Done{Err: err}
+				}
+				return done
+			}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,9 +53,11 @@ func TestHistory(t *testing.T) {
 	r := statetest.NewRunner(t, run.Options{State: s})
 	var runs []string
 	for n := range 5 {
-		output, done := fmt.Sprintf("output %d\n", n), run.Done{Result: mcp.Result(fmt.Sprintf("result %d", n)), Status: "fine"}
+		output, done := fmt.Sprintf("output %d\n", n),
+			run.Done{Result: mcp.Result(fmt.Sprintf("result %d", n)), Status: "fine"}
 		if n == 4 {
-			output, done = strings.Repeat("long\n", 100<<10), run.Done{Result: mcp.ErrorResult(strings.Repeat("x", 100<<10))}
+			output, done = strings.Repeat("long\n", 100<<10),
+				run.Done{Result: mcp.ErrorResult(strings.Repeat("x", 100<<10))}
 		}
 		runs = append(runs, plainCall(t, r, output, done).ID())
 	}
@@ -76,9 +80,11 @@ func TestHistory(t *testing.T) {
 			t.Errorf("%+v", task)
 		}
 		switch n += 2; {
-		case n < 4 && (task.Status != mcp.TaskCompleted || task.StatusMessage != "fine" || text != fmt.Sprintf("result %d", n) || output != fmt.Sprintf("output %d\n", n)):
+		case n < 4 && (task.Status != mcp.TaskCompleted || task.StatusMessage != "fine" ||
+			text != fmt.Sprintf("result %d", n) || output != fmt.Sprintf("output %d\n", n)):
 			t.Errorf("call %d: %s %q %q %q", n, task.Status, task.StatusMessage, text, output)
-		case n == 4 && (task.Status != mcp.TaskFailed || !strings.Contains(text, "bytes left out") || len(output) > 70<<10 || !strings.HasSuffix(output, "long\nlong\n") || task.Log.Size() != 500<<10):
+		case n == 4 && (task.Status != mcp.TaskFailed || !strings.Contains(text, "bytes left out") ||
+			len(output) > 70<<10 || !strings.HasSuffix(output, "long\nlong\n") || task.Log.Size() != 500<<10):
 			t.Errorf("the long call: %s %.100q, %d bytes of output", task.Status, text, len(output))
 		}
 	}
@@ -86,7 +92,8 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitIDs(t, look, runs[3:])
-	if gone, left, err := look.Forget(t.Context(), "local", time.Now(), false); err != nil || len(gone) != 2 || left != 0 {
+	if gone, left, err := look.Forget(t.Context(), "local", time.Now(), false); err != nil ||
+		len(gone) != 2 || left != 0 {
 		t.Errorf("pruned %d, left %d, %v", len(gone), left, err)
 	}
 	awaitIDs(t, look, nil)
@@ -120,16 +127,19 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 	lost, _, _ := spiller(t, statetest.NewRunner(t, run.Options{State: s}))
 	s.die()
 	told := make(chan string, 2)
-	look := openStore(t, Options{Dir: s.Dir(), Calls: true, History: kept, Recovered: func(task *tasks.Task) { told <- task.ID }})
+	look := openStore(t, Options{Dir: s.Dir(), Calls: true, History: kept,
+		Recovered: func(task *tasks.Task) { told <- task.ID }})
 	awaitIDs(t, look, []string{ended.ID(), lost.ID()})
 	task, err := look.Get(t.Context(), "local", ended.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := statetest.ReadAll(t, task.Log); task.Status != mcp.TaskCompleted || !strings.HasSuffix(got, string(want[len(want)-60<<10:])) {
+	if got := statetest.ReadAll(t, task.Log); task.Status != mcp.TaskCompleted ||
+		!strings.HasSuffix(got, string(want[len(want)-60<<10:])) {
 		t.Errorf("%s, output of %d bytes", task.Status, len(got))
 	}
-	if task, err = look.Get(t.Context(), "local", lost.ID()); err != nil || task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "is gone") {
+	if task, err = look.Get(t.Context(), "local", lost.ID()); err != nil || task.Status != mcp.TaskFailed ||
+		!strings.Contains(task.StatusMessage, "is gone") {
 		t.Errorf("the call of a dead process: %s %q, %v", task.Status, task.StatusMessage, err)
 	}
 	if err := look.db.shortenHistory(t.Context()); err != nil {
@@ -141,7 +151,9 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 		var bytes int
-		if err := look.db.read.QueryRowContext(t.Context(), "SELECT sum(stop - start) FROM log JOIN task ON task = number WHERE id = ?", id).Scan(&bytes); err != nil || bytes > 192<<10 || bytes < 60<<10 {
+		if err := look.db.read.QueryRowContext(t.Context(),
+			"SELECT sum(stop - start) FROM log JOIN task ON task = number WHERE id = ?", id).
+			Scan(&bytes); err != nil || bytes > 192<<10 || bytes < 60<<10 {
 			t.Errorf("%d bytes of output are kept, %v", bytes, err)
 		}
 		if got := statetest.ReadAll(t, task.Log); len(got) != bytes || !strings.HasSuffix(got, "\n") {
@@ -168,7 +180,10 @@ func TestExpiredTasksAreHistory(t *testing.T) {
 		if n == 4 {
 			result = mcp.Result(strings.Repeat("x", 100<<10))
 		}
-		task := statetest.Start(t, r, func(context.Context, *run.Run) run.Done { return run.Done{Result: result} })
+		task := statetest.Start(t, r, func(context.Context,
+			*run.Run) run.Done {
+			return run.Done{Result: result}
+		})
 		task.Delivered()
 		<-task.Ended()
 		ids = append(ids, task.ID())
@@ -183,7 +198,8 @@ func TestExpiredTasksAreHistory(t *testing.T) {
 		}
 		awaitIDs(t, look, ids[2:])
 	}
-	for n, want := range []string{2: "result 2", 3: "result 3", 4: "The history keeps no result of this size."} {
+	for n, want := range []string{2: "result 2", 3: "result 3",
+		4: "The history keeps no result of this size."} {
 		if want == "" {
 			continue
 		}
@@ -191,7 +207,8 @@ func TestExpiredTasksAreHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); task.Status != mcp.TaskCompleted || text != want {
+		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); task.Status != mcp.TaskCompleted ||
+			text != want {
 			t.Errorf("%s %.100q, want %q", task.Status, text, want)
 		}
 		if _, err := s.Get(t.Context(), "local", ids[n]); !errors.Is(err, tasks.ErrNotFound) {
@@ -221,16 +238,19 @@ func TestNoHistory(t *testing.T) {
 // The history of a state costs a call no write: what ends in a burst is stored together, and no more of it
 // than is kept.
 func BenchmarkHistory(b *testing.B) {
-	for name, history := range map[string]tasks.History{"off": {}, "on": {Calls: 200, Age: time.Hour, Log: 64 << 10}} {
+	for name, history := range map[string]tasks.History{"off": {},
+		"on": {Calls: 200, Age: time.Hour, Log: 64 << 10}} {
 		b.Run(name, func(b *testing.B) {
 			r := run.NewRunner(run.Options{State: openStore(b, Options{History: history})})
 			defer r.Close()
 			text := bytes.Repeat([]byte("x"), 100)
 			b.ReportAllocs()
 			for b.Loop() {
-				run, err := r.Start(b.Context(), run.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-					return run.Done{Err: task.Log().Append(ctx, partials.Chunk{Data: text})}
-				}})
+				run, err := r.Start(b.Context(),
+					run.Spec{Tool: "test", Late: true,
+						Work: func(ctx context.Context, task *run.Run) run.Done {
+							return run.Done{Err: task.Log().Append(ctx, partials.Chunk{Data: text})}
+						}})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -137,9 +137,10 @@ func (l *lease) release(kept bool) {
 type holder uint8
 
 const (
-	alive   holder = iota // a process, or that is unknown
-	dead                  // none: the file is not locked
-	missing               // there is no file: its process may have ended long ago, or it lives and a cleaner has removed the file
+	alive holder = iota // a process, or that is unknown
+	dead                // none: the file is not locked
+	// There is no file: its process may have ended long ago, or it lives and a cleaner has removed the file.
+	missing
 )
 
 // holderOf looks at a lease's file. If its process is dead, it calls then while that is certain.
@@ -154,7 +155,8 @@ func holderOf(dir, name string, then func()) holder {
 		return alive
 	}
 	defer f.Close()
-	if system.LockShared(f) != nil { // not exclusive: two that look at once would take each other for the holder
+	// Not exclusive: two that look at once would take each other for the holder.
+	if system.LockShared(f) != nil {
 		return alive
 	}
 	then()
@@ -230,7 +232,8 @@ func runs(name string) bool {
 // ended, and where there is no /proc: there a missing file alone decides.
 func began(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // proc(5): pid (comm) state ... starttime; comm may hold anything
+	// proc(5): pid (comm) state ... starttime; comm may hold anything.
+	f := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(f) < 20 || f[0] == "Z" || f[0] == "X" {
 		return ""
 	}

@@ -23,7 +23,10 @@ func TestAbsentProcessStandsStill(t *testing.T) {
 	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	name := func(pid int, began string) string { return fmt.Sprintf("%s_%d_%s", uuid.NewString(), pid, began) }
+	name := func(pid int, began string) string {
+		return fmt.Sprintf("%s_%d_%s", uuid.NewString(),
+			pid, began)
+	}
 	own, err := takeLease(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +49,8 @@ func TestAbsentProcessStandsStill(t *testing.T) {
 			}
 		}
 	}
-	look(map[string]bool{stopped: false, own.name: false, other: true, uuid.NewString(): true, name(1<<30, "5"): true, name(child.Process.Pid, ""): true})
+	look(map[string]bool{stopped: false, own.name: false, other: true, uuid.NewString(): true,
+		name(1<<30, "5"): true, name(child.Process.Pid, ""): true})
 	_ = child.Process.Kill()
 	statetest.Eventually(t, func() bool { return began(child.Process.Pid) == "" }) // it is a zombie
 	look(map[string]bool{stopped: true})

@@ -41,7 +41,8 @@ func TestLeaseIsRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, run.Options{State: s}), statetest.NewRunner(t, run.Options{State: openStore(t, Options{Dir: dir})})
+	here, there := statetest.NewRunner(t, run.Options{State: s}),
+		statetest.NewRunner(t, run.Options{State: openStore(t, Options{Dir: dir})})
 	run := statetest.Start(t, here, statetest.UntilDone)
 	run.Deliver(func(ctx context.Context) { <-ctx.Done() })
 	if err := os.RemoveAll(dir + "/" + leaseDir); err != nil { // the folder, too
@@ -121,10 +122,13 @@ func TestAbsences(t *testing.T) {
 		gone  bool
 	}
 	for name, looks := range map[string][]look{
-		"dead":               {{0, dead, true}},
-		"stays missing":      {{0, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, missing, true}, {1, missing, true}},
-		"is made again":      {{0, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, alive, false}, {1, missing, false}},
-		"all have stood":     {{0, missing, false}, {absentFor, missing, false}, {absentFor / 2, missing, false}, {absentFor / 2, missing, true}},
+		"dead": {{0, dead, true}},
+		"stays missing": {{0, missing, false}, {absentFor / 2, missing, false},
+			{absentFor / 2, missing, true}, {1, missing, true}},
+		"is made again": {{0, missing, false}, {absentFor / 2, missing, false},
+			{absentFor / 2, alive, false}, {1, missing, false}},
+		"all have stood": {{0, missing, false}, {absentFor, missing, false},
+			{absentFor / 2, missing, false}, {absentFor / 2, missing, true}},
 		"is found when dead": {{0, missing, false}, {1, dead, true}},
 	} {
 		for i, l := range looks {
@@ -172,7 +176,8 @@ func TestTaskEndedByOthers(t *testing.T) {
 			close(done)
 			<-quiet.Ended()
 			for name, run := range map[string]*run.Run{"quiet": quiet, "loud": loud} {
-				if task := run.Task(); task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, c.says) || task.Outcome == nil {
+				if task := run.Task(); task.Status != mcp.TaskFailed ||
+					!strings.Contains(task.StatusMessage, c.says) || task.Outcome == nil {
 					t.Errorf("%s: %s: %s", name, task.Status, task.StatusMessage)
 				}
 				if !strings.Contains(log.String(), run.ID()) {

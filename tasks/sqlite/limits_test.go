@@ -155,7 +155,8 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 		return used
 	}
 	for i := 0; used() <= limit-limit/8; i++ {
-		statetest.Put(t, s, statetest.Ended(statetest.Working(fmt.Sprint("small", i), strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
+		statetest.Put(t, s, statetest.Ended(statetest.Working(fmt.Sprint("small", i),
+			strings.Repeat("x", 128<<10)), mcp.TaskCompleted, "done"))
 	}
 	if err := s.db.sweep(t.Context()); err != nil {
 		t.Fatal(err)
@@ -207,7 +208,8 @@ func TestPruneOfARestoredState(t *testing.T) {
 	s := openStore(t, Options{})
 	task := statetest.Working("task")
 	statetest.Put(t, s, task)
-	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(strings.Repeat("x", 100<<10))}); err != nil {
+	if err := task.Log.Append(t.Context(),
+		partials.Chunk{Data: []byte(strings.Repeat("x", 100<<10))}); err != nil {
 		t.Fatal(err)
 	}
 	statetest.Put(t, s, statetest.Ended(task, mcp.TaskCompleted, "done"))
@@ -230,7 +232,8 @@ func TestPruneOfARestoredState(t *testing.T) {
 	s = openStore(t, Options{Dir: s.Dir()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if gone, _, err := s.Forget(ctx, task.Owner, time.Now().Add(time.Hour), true); err != nil || len(gone) != 1 {
+	if gone, _, err := s.Forget(ctx, task.Owner, time.Now().Add(time.Hour), true); err != nil ||
+		len(gone) != 1 {
 		t.Errorf("%d tasks, %v", len(gone), err)
 	}
 }
@@ -252,7 +255,8 @@ func TestSQLiteFullFailsTheTask(t *testing.T) {
 	})
 	big.Delivered()
 	<-big.Ended()
-	if task := big.Task(); task.Status != mcp.TaskFailed || !strings.Contains(task.StatusMessage, "state.maxState") {
+	if task := big.Task(); task.Status != mcp.TaskFailed ||
+		!strings.Contains(task.StatusMessage, "state.maxState") {
 		t.Errorf("ended %s: %q", task.Status, task.StatusMessage)
 	}
 	if status := small.Task().Status; status != mcp.TaskWorking {

@@ -23,7 +23,8 @@ func (k *backing) job() job {
 		case err != nil && k.hidden.Load():
 			k.log.Unback() // the call goes on without
 		case isBusy(err) && k.log.Closed(): // it comes with the task's end
-		case isBusy(err) && k.db.w.flush(k.job(), false): // the output waits in memory and, when that is full, the tool waits, as for a slow disk
+		case isBusy(err) && k.db.w.flush(k.job(), false):
+			// The output waits in memory and, when that is full, the tool waits, as for a slow disk.
 		case err != nil:
 			k.log.Fail(err)
 		}
@@ -68,7 +69,8 @@ func (k *backing) number(tx *transaction) error {
 	if len(given) == 0 {
 		return nil
 	}
-	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1, partials.EncodeEnds(e.last, given))
+	_, err := tx.exec("INSERT INTO segment (task, first, ends) VALUES (?, ?, ?)", k.task, e.segments+1,
+		partials.EncodeEnds(e.last, given))
 	e.segments, e.last = e.segments+len(given), given[len(given)-1]
 	return err
 }
@@ -104,7 +106,8 @@ func (k *backing) done(committed bool) {
 // Load implements partials.Backing.
 func (k *backing) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
 	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
-		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`, k.task, pos)
+		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`,
+		k.task, pos)
 	if err != nil {
 		return nil, explain(err)
 	}
@@ -114,7 +117,8 @@ func (k *backing) Load(ctx context.Context, pos int64, limit int) ([]partials.Ex
 		var s partials.Extent
 		var stop int64
 		// The driver has copied the blobs from SQLite: without RawBytes, Scan would copy them once more.
-		if err := rows.Scan(&s.Start, &stop, (*sql.RawBytes)(&s.Marks), (*sql.RawBytes)(&s.Data)); err != nil {
+		if err := rows.Scan(&s.Start, &stop, (*sql.RawBytes)(&s.Marks),
+			(*sql.RawBytes)(&s.Data)); err != nil {
 			return nil, explain(err)
 		}
 		if err := checkExtent(&s, stop, last); err != nil {

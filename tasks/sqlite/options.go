@@ -15,9 +15,10 @@ type Options struct {
 	Dir      string       // made with mode 0700 if it is missing
 	MaxState int64        // bytes of the database; 0 = tasks.DefaultMaxState
 	Limits   tasks.Limits // for each owner, over all processes
-	Calls    bool         // also finds calls without a handle, those that run and the history: for people, never for clients
-	History  tasks.History
-	Log      zerolog.Logger
+	// Also finds calls without a handle, those that run and the history: for people, never for clients.
+	Calls   bool
+	History tasks.History
+	Log     zerolog.Logger
 	// Recovered, if set, gets each task that this process has ended because its keeper is gone. It must not
 	// block.
 	Recovered func(t *tasks.Task)

@@ -16,14 +16,16 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]str
 	if err != nil {
 		return nil, err
 	}
-	ids, err := column[string](d.query(ctx, "SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND id NOT GLOB '*-files' AND "+d.o.visible()+" ORDER BY number LIMIT ?",
+	ids, err := column[string](d.query(ctx,
+		"SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND id NOT GLOB '*-files' AND "+d.o.visible()+" ORDER BY number LIMIT ?",
 		owner, prefix, d.o.Now().UnixNano(), most))
 	return ids, explain(err)
 }
 
 // Forget deletes an owner's tasks that had ended at a time, and returns them as List does. Tasks that have
 // not ended stay; so do, unless forced, those whose result nobody has fetched, and kept is their number.
-func (s *State) Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task, kept int, err error) {
+func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
+	force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, 0, err

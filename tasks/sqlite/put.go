@@ -80,7 +80,8 @@ func (d *database) insert(t tasks.Task, hidden bool) (*backing, error) {
 func (d *database) insertRow(tx *transaction, k *backing, t *tasks.Task, expires int64) error {
 	r, err := tx.exec(`INSERT INTO task (id, owner, tool, client, status, message, created, updated, ttl, expires, merge, variables, arguments, keeper)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(), t.UpdatedAt.UnixNano(),
+		t.ID, t.Owner, t.Tool, t.Client, t.Status, t.StatusMessage, t.CreatedAt.UnixNano(),
+		t.UpdatedAt.UnixNano(),
 		int64(t.TTL), expires, t.Merge, []byte(t.Variables), []byte(t.Arguments), d.lease.name)
 	if err == nil {
 		k.task, err = r.LastInsertId()
@@ -147,7 +148,8 @@ func (d *database) update(k *backing, t tasks.Task) error {
 				return err
 			}
 		}
-		if t.Status == mcp.TaskCompleted && k.log.Failed() != nil { // perhaps a moment ago, in this transaction's first try
+		// Perhaps a moment ago, in this transaction's first try.
+		if t.Status == mcp.TaskCompleted && k.log.Failed() != nil {
 			return k.log.Failed()
 		}
 		found, err := tx.change(`UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, merge = ?, keeper = ?,
@@ -218,5 +220,6 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	}
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
-	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id IN (?, ?) AND owner = ?", id, tasks.FilesID(id), owner)
+	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id IN (?, ?) AND owner = ?", id,
+		tasks.FilesID(id), owner)
 }

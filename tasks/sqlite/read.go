@@ -65,7 +65,8 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at 
 		found = true
 		r, err = scanTask(scan, &outcome, &variables, &arguments, &end)
 		return err
-	}, "SELECT "+taskColumns+", "+outcomeColumn+`, variables, arguments, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
+	}, "SELECT "+taskColumns+", "+outcomeColumn+
+		`, variables, arguments, (SELECT stop FROM log WHERE task = number ORDER BY start DESC LIMIT 1)
 		FROM task WHERE id = ? AND owner = ? AND `+d.o.visible(), id, owner, at)
 	switch {
 	case err != nil:
@@ -95,7 +96,8 @@ func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.
 	if err != nil {
 		return nil, "", err
 	}
-	page, err := d.list(ctx, "number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?", owner, after, d.o.Now().UnixNano(), n+1)
+	page, err := d.list(ctx, "number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?", owner, after,
+		d.o.Now().UnixNano(), n+1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -123,7 +125,8 @@ func (s *State) Newest(ctx context.Context, owner, before string, n int) ([]task
 		}
 		end = r.number
 	}
-	page, err := d.list(ctx, "number < ? AND "+d.o.visible()+" ORDER BY number DESC LIMIT ?", owner, end, d.o.Now().UnixNano(), n)
+	page, err := d.list(ctx, "number < ? AND "+d.o.visible()+" ORDER BY number DESC LIMIT ?", owner, end,
+		d.o.Now().UnixNano(), n)
 	return tasksOf(page), err
 }
 

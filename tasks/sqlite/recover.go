@@ -71,7 +71,8 @@ func (d *database) recover(keeper string) error {
 	for i := range left {
 		r := &left[i]
 		var end sql.NullInt64
-		_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end) // the part that can be read is shown
+		// The part that can be read is shown.
+		_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end)
 		r.Log = partials.Stored(d.output(r), end.Int64)
 		r.FailOrphan(ctx)
 		r.UpdatedAt = d.o.Now()
@@ -86,13 +87,15 @@ func (d *database) recover(keeper string) error {
 			}
 			ended, err = tx.change(`UPDATE task SET status = ?, message = ?, updated = ?, outcome = ?, keeper = NULL,
 				ttl = iif(expires < 0, ?, ttl), expires = iif(expires < 0, ?, expires) WHERE number = ? AND keeper = ?`,
-				r.Status, r.StatusMessage, r.UpdatedAt.UnixNano(), outcome, int64(r.TTL), -expires(&r.Task), r.number, keeper)
+				r.Status, r.StatusMessage, r.UpdatedAt.UnixNano(), outcome, int64(r.TTL), -expires(&r.Task),
+				r.number, keeper)
 			return err
 		}}); err != nil {
 			return err
 		}
 		if ended > 0 {
-			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).Msg("task recovered: its runnel is gone")
+			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).
+				Msg("task recovered: its runnel is gone")
 			if !r.hidden && !tasks.IsFiles(r.ID) { // its client waits for no notice
 				d.o.Recovered(&r.Task)
 			}

@@ -20,12 +20,13 @@ func TestSQLiteRecoversTooLate(t *testing.T) {
 	dir := t.TempDir()
 	gone, other := openStore(t, Options{Dir: dir}), openStore(t, Options{Dir: dir})
 	var quicker func() // is called when the end is made, before it is stored
-	late := openStore(t, Options{Dir: dir, Recovered: func(told *tasks.Task) { t.Errorf("told: %+v", told) }, Now: func() time.Time {
-		if quicker != nil {
-			quicker()
-		}
-		return time.Now()
-	}})
+	late := openStore(t, Options{Dir: dir, Recovered: func(told *tasks.Task) { t.Errorf("told: %+v", told) },
+		Now: func() time.Time {
+			if quicker != nil {
+				quicker()
+			}
+			return time.Now()
+		}})
 	statetest.Put(t, gone, statetest.Working("lost"))
 	statetest.Get(t, other, "lost")
 	statetest.Get(t, late, "lost")
@@ -60,7 +61,8 @@ func TestSQLiteRecovers(t *testing.T) {
 	o := Options{Dir: dir, Recovered: func(t *tasks.Task) { told <- *t }}
 	gone, live := openStore(t, o), openStore(t, o)
 	lost, kept := statetest.Working("lost", "what it wrote\n"), statetest.Working("kept", "x")
-	statetest.Put(t, gone, lost, statetest.Ended(statetest.Working("ended"), mcp.TaskCompleted, "whole result"))
+	statetest.Put(t, gone, lost, statetest.Ended(statetest.Working("ended"), mcp.TaskCompleted,
+		"whole result"))
 	statetest.Put(t, live, kept)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, live, "lost").Log.Size() > 0 })
 	gone.die()
@@ -74,28 +76,33 @@ func TestSQLiteRecovers(t *testing.T) {
 			if err := s.Open(); err != nil {
 				t.Error(err)
 			}
-			if task, err := s.Get(context.Background(), "local", "lost"); err != nil || task.Status != mcp.TaskFailed {
+			if task, err := s.Get(context.Background(), "local", "lost"); err != nil ||
+				task.Status != mcp.TaskFailed {
 				t.Errorf("lost: %s, %v", task.Status, err)
 			}
 		})
 	}
 	all.Wait()
 	first := statetest.Get(t, live, "lost")
-	if one := <-told; len(told) != 0 || one.ID != "lost" || !one.CreatedAt.Equal(first.CreatedAt) || !one.UpdatedAt.Equal(first.UpdatedAt) || one.StatusMessage != first.StatusMessage {
+	if one := <-told; len(told) != 0 || one.ID != "lost" || !one.CreatedAt.Equal(first.CreatedAt) ||
+		!one.UpdatedAt.Equal(first.UpdatedAt) || one.StatusMessage != first.StatusMessage {
 		t.Errorf("%d more told, the first: %+v", len(told), one)
 	}
 	for _, s := range stores {
 		task := statetest.Get(t, s, "lost")
-		if !task.UpdatedAt.Equal(first.UpdatedAt) || !strings.HasPrefix(task.StatusMessage, "the runnel that ran this task is gone") {
+		if !task.UpdatedAt.Equal(first.UpdatedAt) ||
+			!strings.HasPrefix(task.StatusMessage, "the runnel that ran this task is gone") {
 			t.Errorf("ended twice: %v %q, %v", task.UpdatedAt, task.StatusMessage, first.UpdatedAt)
 		}
 		if got := statetest.ReadAll(t, task.Log); got != "what it wrote\n" {
 			t.Errorf("its log: %q", got)
 		}
-		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); text != "what it wrote\n" || !task.Outcome.Result.IsError {
+		if text, _ := mcp.TextOf(task.Outcome.Result.Content[0]); text != "what it wrote\n" ||
+			!task.Outcome.Result.IsError {
 			t.Errorf("its result: %s", task.Outcome.Result.Content)
 		}
-		if page := statetest.Page(t, task.Segments, 0, 1000); page.Count != 2 || !page.Complete || !page.IsError {
+		if page := statetest.Page(t, task.Segments, 0, 1000); page.Count != 2 || !page.Complete ||
+			!page.IsError {
 			t.Errorf("its segments: %+v", page)
 		}
 		if task := statetest.Get(t, s, "kept"); task.Status != mcp.TaskWorking || task.Outcome != nil {
@@ -114,7 +121,8 @@ func TestSQLiteRecovers(t *testing.T) {
 	statetest.Put(t, other, statetest.Working("listed"))
 	other.die()
 	list, _, err := live.List(t.Context(), "local", "", 10)
-	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil || i < 0 || list[i].Status != mcp.TaskFailed {
+	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil ||
+		i < 0 || list[i].Status != mcp.TaskFailed {
 		t.Errorf("listed: %+v, %v", list, err)
 	}
 	// The other side of it: an end that comes after others have ended the task is no end.
@@ -125,7 +133,8 @@ func TestSQLiteRecovers(t *testing.T) {
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}
-	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err, tasks.ErrFenced) {
+	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err,
+		tasks.ErrFenced) {
 		t.Errorf("an end after the end: %v", err)
 	}
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {

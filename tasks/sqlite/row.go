@@ -27,7 +27,8 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var created, updated int64
 	var keeper sql.NullString
 	var stored bool
-	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Client, &r.Status, &r.StatusMessage, &created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
+	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Client, &r.Status, &r.StatusMessage,
+		&created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
 	r.CreatedAt = time.Unix(0, created)
 	r.UpdatedAt = time.Unix(0, updated)
 	r.keeper = keeper.String

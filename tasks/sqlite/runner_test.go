@@ -55,7 +55,8 @@ func TestEndWaitsForTheState(t *testing.T) {
 	}
 	letGo()
 	<-first.Ended()
-	if task := statetest.Get(t, s, first.ID()); task.Status != mcp.TaskCompleted || string(task.Outcome.Result.Content[0]) != string(mcp.Text("fine")) {
+	if task := statetest.Get(t, s, first.ID()); task.Status != mcp.TaskCompleted ||
+		string(task.Outcome.Result.Content[0]) != string(mcp.Text("fine")) {
 		t.Errorf("stored as %s: %v", task.Status, task.Outcome)
 	}
 	second := begin()
@@ -75,10 +76,13 @@ func TestEndWaitsForTheState(t *testing.T) {
 func TestExpiredTaskThatRuns(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, Options{Dir: dir})
-	here, there := statetest.NewRunner(t, run.Options{State: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}), statetest.NewRunner(t, run.Options{State: s})
+	here, there := statetest.NewRunner(t,
+		run.Options{State: openStore(t, Options{Dir: dir}), AskTimeout: 20 * time.Second}),
+		statetest.NewRunner(t, run.Options{State: s})
 	running := statetest.Start(t, there, statetest.UntilDone)
 	running.Deliver(func(ctx context.Context) { <-ctx.Done() })
-	if _, err := s.db.w.db.Exec("UPDATE task SET expires = 1"); err != nil { // as a wall clock that has passed it makes it look
+	// As a wall clock that has passed it makes it look.
+	if _, err := s.db.w.db.Exec("UPDATE task SET expires = 1"); err != nil {
 		t.Fatal(err)
 	}
 	for name, r := range map[string]*run.Runner{"here": here, "there": there} {
@@ -96,7 +100,8 @@ func TestExpiredTaskThatRuns(t *testing.T) {
 	if task, err := here.Cancel(t.Context(), running.ID()); err != nil || task.Status != mcp.TaskCancelled {
 		t.Errorf("cancelled: %s, %v", task.Status, err)
 	}
-	if _, err := here.Get(t.Context(), running.ID()); !errors.Is(err, tasks.ErrNotFound) { // it has ended, and is over
+	// It has ended, and is over.
+	if _, err := here.Get(t.Context(), running.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("when it has ended: %v", err)
 	}
 	<-running.Ended()

@@ -95,7 +95,8 @@ func setUp(ctx context.Context, c *sql.Conn, o Options) (mostPages int, err erro
 	const incremental = 2
 	if vacuum != incremental { // setting it again would wait for the writing process, which may be stopped
 		for _, pragma := range []string{
-			"PRAGMA page_size = 8192",          // heeded only then, too; output comes in long rows, and each page costs three system calls
+			// Heeded only then, too; output comes in long rows, and each page costs three system calls.
+			"PRAGMA page_size = 8192",
 			"PRAGMA auto_vacuum = INCREMENTAL", // heeded only before the first table is made
 		} {
 			if _, err := c.ExecContext(ctx, pragma); err != nil {
@@ -104,9 +105,11 @@ func setUp(ctx context.Context, c *sql.Conn, o Options) (mostPages int, err erro
 		}
 	}
 	for _, pragma := range []string{
-		"PRAGMA journal_mode = WAL",            // readers and a writer do not wait for each other, and kill -9 loses nothing
+		// Readers and a writer do not wait for each other, and kill -9 loses nothing.
+		"PRAGMA journal_mode = WAL",
 		"PRAGMA journal_size_limit = 16777216", // leastWAL: a longer one is cut when it is empty
-		"PRAGMA wal_autocheckpoint = 512",      // 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending
+		// 4 MiB: it waits for the disk, but no longer than a flood fills what may be pending.
+		"PRAGMA wal_autocheckpoint = 512",
 	} {
 		if _, err := c.ExecContext(ctx, pragma); err != nil {
 			return 0, err
@@ -129,7 +132,8 @@ func migrate(ctx context.Context, c *sql.Conn) error {
 		return err
 	}
 	for ; version < len(migrations); version++ {
-		step := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT", migrations[version], version+1)
+		step := fmt.Sprintf("BEGIN IMMEDIATE; %s; PRAGMA user_version = %d; COMMIT",
+			migrations[version], version+1)
 		if _, err := c.ExecContext(ctx, step); err != nil {
 			_, _ = c.ExecContext(ctx, "ROLLBACK")
 			return fmt.Errorf("migrating to version %d: %w", version+1, err)

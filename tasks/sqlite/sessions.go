@@ -25,7 +25,8 @@ func (s *State) Session(ctx context.Context, owner, id string) (session []byte, 
 }
 
 // PutSession implements tasks.Sessions.
-func (s *State) PutSession(_ context.Context, owner, id string, session []byte, version uint64) (uint64, error) {
+func (s *State) PutSession(_ context.Context, owner, id string, session []byte,
+	version uint64) (uint64, error) {
 	d, err := s.open()
 	if err != nil {
 		return 0, err

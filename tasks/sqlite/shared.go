@@ -31,7 +31,8 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	}
 	retaken, lost := d.lease.retake()
 	if retaken {
-		d.o.Log.Error().Str("file", d.lease.path).Msg("somebody has removed the file that shows that this runnel is alive: making it again")
+		d.o.Log.Error().Str("file", d.lease.path).
+			Msg("somebody has removed the file that shows that this runnel is alive: making it again")
 	}
 	d.mu.Lock()
 	left := maps.Clone(d.live) // those not found below have another keeper, or have ended here meanwhile
@@ -77,7 +78,8 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	r.Log, r.Segments = t.Log, t.Segments
-	d.keep(&backing{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments, numbers: true})
+	d.keep(&backing{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments,
+		numbers: true})
 	return r.Task, nil
 }
 
@@ -152,7 +154,8 @@ func (d *database) look(ctx context.Context, t *tasks.Task) (changed bool, err e
 		return false, err
 	}
 	k := d.output(&r)
-	return t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.ending, End: r.end, Output: k, Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
-		return k.loadSegments(ctx, n, last, r.end)
-	}})
+	return t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.ending, End: r.end, Output: k,
+		Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
+			return k.loadSegments(ctx, n, last, r.end)
+		}})
 }

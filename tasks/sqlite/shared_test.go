@@ -143,5 +143,8 @@ func TestBusyIsToldToAll(t *testing.T) {
 		t.Error(err)
 	}
 	letGo()
-	statetest.Eventually(t, func() bool { return statetest.ReadAll(t, statetest.Get(t, s, "writes").Log) == "output\n" })
+	statetest.Eventually(t, func() bool {
+		return statetest.ReadAll(t,
+			statetest.Get(t, s, "writes").Log) == "output\n"
+	})
 }

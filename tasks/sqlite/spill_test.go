@@ -28,21 +28,22 @@ func spiller(t *testing.T, r *run.Runner) (task *run.Run, want []byte, done chan
 		want = fmt.Appendf(want, "line %058d\n", i)
 	}
 	written, done := make(chan struct{}), make(chan struct{})
-	task, err := r.Start(t.Context(), run.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-		for rest := want; len(rest) > 0; {
-			n := min(len(rest), 32<<10)
-			if err := task.Log().Append(ctx, partials.Chunk{Data: rest[:n]}); err != nil {
-				return run.Done{Err: err}
+	task, err := r.Start(t.Context(),
+		run.Spec{Tool: "test", Late: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+			for rest := want; len(rest) > 0; {
+				n := min(len(rest), 32<<10)
+				if err := task.Log().Append(ctx, partials.Chunk{Data: rest[:n]}); err != nil {
+					return run.Done{Err: err}
+				}
+				rest = rest[n:]
 			}
-			rest = rest[n:]
-		}
-		close(written)
-		select {
-		case <-done:
-		case <-ctx.Done():
-		}
-		return run.Done{Result: mcp.Result("fine")}
-	}})
+			close(written)
+			select {
+			case <-done:
+			case <-ctx.Done():
+			}
+			return run.Done{Result: mcp.Result("fine")}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,8 @@ func TestLateHandleKeepsAll(t *testing.T) {
 	}
 	for name, log := range map[string]*partials.Log{"the run's": run.Log(), "the stored": task.Log} {
 		if got := statetest.ReadAll(t, log); !bytes.Equal([]byte(got), want) {
-			t.Errorf("%s log has %d bytes and begins %.50q, want %d from %.20q", name, len(got), got, len(want), want)
+			t.Errorf("%s log has %d bytes and begins %.50q, want %d from %.20q", name, len(got), got,
+				len(want), want)
 		}
 	}
 	if task.Status != mcp.TaskCompleted {
@@ -95,7 +97,8 @@ func rows(t *testing.T, dir string) (n int) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.QueryRowContext(t.Context(), "SELECT (SELECT count(*) FROM task) + (SELECT count(*) FROM log)").Scan(&n); err != nil {
+	if err := db.QueryRowContext(t.Context(),
+		"SELECT (SELECT count(*) FROM task) + (SELECT count(*) FROM log)").Scan(&n); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -194,7 +197,8 @@ func TestSpillWithoutRoom(t *testing.T) {
 	if got := run.Task().Outcome; got == nil || got.Result == nil || got.Result.IsError {
 		t.Errorf("ended with %+v", got)
 	}
-	if tail, _, err := run.Log().ReadAt(t.Context(), int64(len(want))-100, 1<<10); err != nil || tail.End != int64(len(want)) {
+	if tail, _, err := run.Log().ReadAt(t.Context(), int64(len(want))-100, 1<<10); err != nil ||
+		tail.End != int64(len(want)) {
 		t.Errorf("the end of the output: %+v, %v", tail, err)
 	}
 }

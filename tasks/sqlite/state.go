@@ -70,7 +70,8 @@ func (s *State) open() (*database, error) {
 	}
 	db, err := openDatabase(s.o)
 	if err != nil {
-		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))} // whatever it is, somebody has to do something about it
+		// Whatever it is, somebody has to do something about it.
+		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))}
 	}
 	s.db = db
 	if s.about != "" {
@@ -228,7 +229,8 @@ func checkAccess(dir string) error {
 			return fmt.Errorf("%s belongs to another user (%s): use runnel as that user, take it over with %s, %s", path, owner, system.TakeOver(dir), elsewhere)
 		}
 		if rights, writable := system.WritableByOthers(path, info); writable {
-			return fmt.Errorf("others may write %s (%s): take their rights with %s, %s", path, rights, system.TakeRights(dir), elsewhere)
+			return fmt.Errorf("others may write %s (%s): take their rights with %s, %s", path, rights,
+				system.TakeRights(dir), elsewhere)
 		}
 	}
 	return nil

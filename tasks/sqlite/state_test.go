@@ -55,7 +55,8 @@ func (s *State) die() {
 	db.lease.mu.Lock()
 	defer db.lease.mu.Unlock()
 	_ = db.lease.file.Close()
-	db.lease.path = filepath.Join(db.o.Dir, "ended", leaseDir, "none") // a runner that goes on here must not make the file again
+	// A runner that goes on here must not make the file again.
+	db.lease.path = filepath.Join(db.o.Dir, "ended", leaseDir, "none")
 }
 
 func TestState(t *testing.T) {
@@ -77,7 +78,8 @@ func TestLimits(t *testing.T) {
 	t.Parallel()
 	statetest.RunLimits(t, func(t *testing.T, limits tasks.Limits) (here, there tasks.State) {
 		dir := t.TempDir()
-		return openStore(t, Options{Dir: dir, Limits: limits}), openStore(t, Options{Dir: dir, Limits: limits})
+		return openStore(t, Options{Dir: dir, Limits: limits}),
+			openStore(t, Options{Dir: dir, Limits: limits})
 	})
 }
 
@@ -87,7 +89,8 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	s := openStore(t, Options{Dir: dir})
 	done, failed := statetest.Working("done", "one\n", "two\n"), statetest.Working("failed")
 	statetest.Put(t, s, done, failed)
-	if err := done.Log.Append(t.Context(), partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
+	if err := done.Log.Append(t.Context(),
+		partials.Chunk{Kind: partials.Item, Data: []byte(`{"type":"image"}`)}); err != nil {
 		t.Fatal(err)
 	}
 	given := statetest.Page(t, done.Segments, 0, 1000)
@@ -96,7 +99,8 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	failed.Merge = true
 	failed = statetest.Ended(failed, mcp.TaskFailed, "")
 	failed.Outcome = &tasks.Outcome{Err: rpc.Errorf(-32602, "no such thing")}
-	statetest.Put(t, s, done, failed, statetest.Ended(statetest.Working("at once", "x"), mcp.TaskCompleted, "at once"))
+	statetest.Put(t, s, done, failed,
+		statetest.Ended(statetest.Working("at once", "x"), mcp.TaskCompleted, "at once"))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +108,8 @@ func TestSQLiteKeepsAll(t *testing.T) {
 	s = openStore(t, Options{Dir: dir})
 	for _, want := range []tasks.Task{done, failed} {
 		got := statetest.Get(t, s, want.ID)
-		if got.Status != want.Status || got.StatusMessage != want.StatusMessage || got.TTL != want.TTL || got.Merge != want.Merge ||
+		if got.Status != want.Status || got.StatusMessage != want.StatusMessage || got.TTL != want.TTL ||
+			got.Merge != want.Merge ||
 			!got.CreatedAt.Equal(want.CreatedAt) || got.Tool != want.Tool || got.Owner != want.Owner {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
@@ -121,7 +126,8 @@ func TestSQLiteKeepsAll(t *testing.T) {
 		t.Errorf("log of a task whose first state is its last: %q", got)
 	}
 	again := statetest.Page(t, statetest.Get(t, s, "done").Segments, 0, 1000)
-	if want := bytes.TrimSuffix(given.Content, []byte("]")); !bytes.HasPrefix(again.Content, want) || again.Count != given.Count+1 || !again.Complete {
+	if want := bytes.TrimSuffix(given.Content, []byte("]")); !bytes.HasPrefix(again.Content, want) ||
+		again.Count != given.Count+1 || !again.Complete {
 		t.Errorf("segments %s, want them to begin with %s", again.Content, want)
 	}
 }
@@ -152,7 +158,8 @@ func TestSQLiteNumbersWhatItStores(t *testing.T) {
 			last++
 		}
 	}
-	d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments), task.Log.NewReader(0)
+	d, r := partials.NewSEP1905([]byte(`{"jsonrpc":"2.0"`), []byte("1"), "t", task.Segments),
+		task.Log.NewReader(0)
 	for last == 0 {
 		b, _ := r.Next(8 << 10)
 		if line := d.Encode(nil, b); len(line) > 0 {
@@ -165,7 +172,8 @@ func TestSQLiteNumbersWhatItStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	read(fmt.Appendf(nil, `{"result":%s}`, rest))
-	if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok || !strings.HasPrefix(rest, "the runnel that ran this task is gone") {
+	if rest, ok := strings.CutPrefix(got.String(), want.String()); !ok ||
+		!strings.HasPrefix(rest, "the runnel that ran this task is gone") {
 		t.Errorf("%d bytes came of %d", got.Len(), want.Len())
 	}
 }

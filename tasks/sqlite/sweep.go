@@ -50,7 +50,8 @@ func (d *database) sweep(ctx context.Context) error {
 	d.lease.touch()
 	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir), func(name string) bool {
 		keeps := true // unless it is known better
-		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).Scan(&keeps)
+		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).
+			Scan(&keeps)
 		return keeps
 	})
 	if err := d.remember(ctx); err != nil {
@@ -89,7 +90,8 @@ func (d *database) evict(ctx context.Context) error {
 // used returns how many bytes of the database file are in use.
 func (d *database) used(ctx context.Context) (int64, error) {
 	var used int64
-	err := d.read.QueryRowContext(ctx, `SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&used)
+	err := d.read.QueryRowContext(ctx,
+		`SELECT (page_count - freelist_count) * page_size FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&used)
 	return used, explain(err)
 }
 
@@ -108,7 +110,8 @@ func (d *database) dropExpired(ctx context.Context) error {
 }
 
 func (d *database) anyExpired(ctx context.Context) (some bool, err error) {
-	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")", d.o.Now().UnixNano()).Scan(&some)
+	err = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE "+expired+")",
+		d.o.Now().UnixNano()).Scan(&some)
 	return some, explain(err)
 }
 
@@ -128,7 +131,9 @@ func (d *database) drop(ctx context.Context, which string, args ...any) (n int, 
 func (d *database) shrink(ctx context.Context, always bool) error {
 	for before := int64(math.MaxInt64); ctx.Err() == nil; always = true {
 		var free, all int64
-		if err := d.read.QueryRowContext(ctx, "SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").Scan(&free, &all); err != nil {
+		if err := d.read.QueryRowContext(ctx,
+			"SELECT freelist_count, page_count FROM pragma_freelist_count(), pragma_page_count()").
+			Scan(&free, &all); err != nil {
 			return explain(err)
 		}
 		if free == 0 || free >= before || !always && (free < leastFree || free < all/4) {

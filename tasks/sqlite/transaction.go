@@ -17,7 +17,8 @@ type transaction struct {
 	conn     *sql.Conn
 	prepared map[string]*sql.Stmt
 	durable  bool
-	live     map[string]int // how many of an owner's tasks have not ended, as far as this transaction has counted them
+	// How many of an owner's tasks have not ended, as far as this transaction has counted them.
+	live map[string]int
 
 	mostPages int // the limit of the state, in pages of the database
 	pages     int // when the transaction began
@@ -32,7 +33,8 @@ type transaction struct {
 func (tx *transaction) inPlace() error {
 	info, err := os.Stat(tx.file)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(info, tx.info) {
-		return fmt.Errorf("%w: %s is not the file that it was; start runnel again, which makes a new one", tasks.ErrRemoved, tx.file)
+		return fmt.Errorf("%w: %s is not the file that it was; start runnel again, which makes a new one",
+			tasks.ErrRemoved, tx.file)
 	}
 	return nil
 }
@@ -204,7 +206,8 @@ func (tx *transaction) boundWAL() error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w, and %s cannot be emptied, which is %d MiB long", errPinned, tx.wal, size>>20)
+			return fmt.Errorf("%w, and %s cannot be emptied, which is %d MiB long", errPinned,
+				tx.wal, size>>20)
 		}
 		if err := tx.emptyWAL(); err != nil {
 			return err
@@ -219,12 +222,14 @@ func (tx *transaction) emptyWAL() (err error) {
 	}
 	defer func() { err = errors.Join(err, tx.waitFor(busyTimeout)) }()
 	var busy, pages, moved int
-	return tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved)
+	return tx.conn.QueryRowContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)").
+		Scan(&busy, &pages, &moved)
 }
 
 // waitFor sets how long a query waits for other processes.
 func (tx *transaction) waitFor(d time.Duration) error {
-	_, err := tx.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA busy_timeout = %d", d.Milliseconds()))
+	_, err := tx.conn.ExecContext(context.Background(),
+		fmt.Sprintf("PRAGMA busy_timeout = %d", d.Milliseconds()))
 	return err
 }
 

@@ -46,7 +46,8 @@ func TestStatesOfEveryVersion(t *testing.T) {
 			if err := db.QueryRow("PRAGMA user_version").Scan(&found); err != nil || found != version {
 				t.Fatalf("it is of version %d, %v", found, err)
 			}
-			if _, err := db.Exec("UPDATE task SET expires = 1 << 62, ttl = 1 << 62"); err != nil { // else they have expired long ago
+			// Else they have expired long ago.
+			if _, err := db.Exec("UPDATE task SET expires = 1 << 62, ttl = 1 << 62"); err != nil {
 				t.Fatal(err)
 			}
 			if err := db.Close(); err != nil {
@@ -59,10 +60,12 @@ func TestStatesOfEveryVersion(t *testing.T) {
 				t.Fatalf("it has the tasks %v", ids)
 			}
 			lines, fails := statetest.Get(t, s, ids[0]), statetest.Get(t, s, ids[1])
-			if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted || statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
+			if lines.Tool != "lines" || lines.Status != mcp.TaskCompleted ||
+				statetest.ReadAll(t, lines.Log) != "1\n2\n3\n" || lines.Outcome.Result == nil {
 				t.Errorf("%+v", lines)
 			}
-			if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil || !fails.Outcome.Result.IsError {
+			if fails.Tool != "fails" || fails.Status != mcp.TaskFailed || fails.Outcome.Result == nil ||
+				!fails.Outcome.Result.IsError {
 				t.Errorf("%+v", fails)
 			}
 			if err := s.MarkFetched(t.Context(), "local", ids[0]); err != nil {

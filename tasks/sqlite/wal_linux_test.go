@@ -33,7 +33,8 @@ func TestSQLiteWaitsForWhoEmptiesTheWAL(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer shm.Close()
-	checkpointing := unix.Flock_t{Type: unix.F_WRLCK, Start: 121, Len: 1} // WAL_CKPT_LOCK (sqlite.org/walformat.html, "WAL Locks")
+	// WAL_CKPT_LOCK (sqlite.org/walformat.html, "WAL Locks").
+	checkpointing := unix.Flock_t{Type: unix.F_WRLCK, Start: 121, Len: 1}
 	if err := unix.FcntlFlock(shm.Fd(), unix.F_OFD_SETLK, &checkpointing); err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	refused := func() bool {
 		began := time.Now()
 		err := s.Put(t.Context(), statetest.Working(tasks.NewID(s.o.Now())))
-		if err != nil && (!strings.Contains(err.Error(), "kill -CONT") || !strings.Contains(err.Error(), file+"-wal")) {
+		if err != nil && (!strings.Contains(err.Error(), "kill -CONT") ||
+			!strings.Contains(err.Error(), file+"-wal")) {
 			t.Errorf("refused: %v", err)
 		}
 		if took := time.Since(began); took >= busyTimeout { // it may wait for output that waits
@@ -81,7 +82,8 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-flood.Ended()
-	if task := statetest.Get(t, s, flood.ID()); task.Status != mcp.TaskCompleted || statetest.ReadAll(t, task.Log) != string(bytes.Repeat(line, lines)) {
+	if task := statetest.Get(t, s, flood.ID()); task.Status != mcp.TaskCompleted ||
+		statetest.ReadAll(t, task.Log) != string(bytes.Repeat(line, lines)) {
 		t.Errorf("it is %s, with %d bytes: %s", task.Status, task.Log.Size(), task.StatusMessage)
 	}
 	statetest.Put(t, s, statetest.Working("c"))

@@ -42,10 +42,12 @@ type writer struct {
 
 // job is something to write.
 type job struct {
-	do      func(tx *transaction) error // called again if its transaction has failed, even because of another job
-	durable bool                        // must survive a loss of power, not only the end of the process
-	done    func(committed bool)        // called after each call of do, when its transaction has ended, unless do has refused; may be nil
-	answer  func(err error)             // called once, at last
+	// Called again if its transaction has failed, even because of another job.
+	do      func(tx *transaction) error
+	durable bool // must survive a loss of power, not only the end of the process
+	// Called after each call of do, when its transaction has ended, unless do has refused; may be nil.
+	done   func(committed bool)
+	answer func(err error) // called once, at last
 
 	refused error // the error with which do refused in the last transaction
 }
@@ -80,7 +82,8 @@ func openWriter(file string, info os.FileInfo, o Options) (*writer, error) {
 		_ = db.Close()
 		return nil, err
 	}
-	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, file: file, info: info, wal: file + "-wal", longestWAL: longestWAL(o.MaxState)}
+	w.tx = &transaction{conn: c, prepared: map[string]*sql.Stmt{}, file: file, info: info, wal: file + "-wal",
+		longestWAL: longestWAL(o.MaxState)}
 	if w.tx.mostPages, err = setUp(ctx, c, o); err != nil {
 		w.tx.close()
 		_ = db.Close()
@@ -223,7 +226,8 @@ func (w *writer) answer(jobs []job, err error) {
 	}
 	pinned := errors.Is(err, errPinned)
 	if pinned && !w.pinned {
-		w.o.Log.Error().Err(explain(err)).Msg("nothing can be written to the state: output waits, and new tasks are refused")
+		w.o.Log.Error().Err(explain(err)).
+			Msg("nothing can be written to the state: output waits, and new tasks are refused")
 	}
 	w.pinned = pinned
 	for _, j := range jobs {

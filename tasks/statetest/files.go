@@ -67,7 +67,8 @@ func read(t *testing.T, s tasks.State, id string, contents ...[]byte) {
 			t.Errorf("%+v", f)
 		}
 		r := set.Reader(t.Context(), f)
-		for _, from := range []int{0, len(content) / 2, 1, len(content) - 1, 2, len(content) / 3, len(content)} {
+		for _, from := range []int{0, len(content) / 2, 1, len(content) - 1, 2, len(content) / 3,
+			len(content)} {
 			from = max(from, 0)
 			if _, err := r.Seek(int64(from), io.SeekStart); err != nil {
 				t.Fatal(err)
@@ -178,11 +179,13 @@ func pruned(t *testing.T, s Forgetter) {
 		t.Errorf("listed: %v", ids)
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 0 || kept != 1 {
+	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 0 ||
+		kept != 1 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
 	read(t, s, "with", []byte("text\n"))
-	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 1 || kept != 0 {
+	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 1 ||
+		kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
 	if ids := IDs(t, s, 10); len(ids) > 0 {

@@ -21,7 +21,8 @@ const owner = "local"
 
 // Working returns a task that works, with some output.
 func Working(id string, output ...string) tasks.Task {
-	t := tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour, Log: partials.NewLog(nil)}
+	t := tasks.Task{ID: id, Owner: owner, Status: mcp.TaskWorking, CreatedAt: time.Now(), TTL: time.Hour,
+		Log: partials.NewLog(nil)}
 	t.Segments = partials.NewSegments(t.Log)
 	for _, line := range output {
 		if err := t.Log.Append(context.Background(), partials.Chunk{Data: []byte(line)}); err != nil {
@@ -136,7 +137,8 @@ func again(ctx context.Context, try func() error) error {
 
 // readAt reads a log, which may be that of a Patient.
 func readAt(l *partials.Log, pos int64, limit int) (batch partials.Batch, next int64, err error) {
-	err = again(context.Background(), func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
+	err = again(context.Background(),
+		func() (err error) { batch, next, err = l.ReadAt(context.Background(), pos, limit); return err })
 	return batch, next, err
 }
 

@@ -67,7 +67,8 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 	})
 	t.Run("at once", func(t *testing.T) {
 		here, there := open(t, tasks.Limits{MaxLive: 5})
-		for i, s := range []tasks.State{here, there} { // opening a state for forty tasks together is another test's
+		// Opening a state for forty tasks together is another test's.
+		for i, s := range []tasks.State{here, there} {
 			first := Working(fmt.Sprint("first", i))
 			first.Ending = true
 			Put(t, s, first, Ended(first, mcp.TaskCompleted, "done"))

@@ -49,9 +49,10 @@ func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 	if o.Arguments == nil {
 		o.Arguments = json.RawMessage(`{}`)
 	}
-	run, err := r.Start(t.Context(), run.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-		return run.Done{Err: task.Offer(ctx, o)}
-	}})
+	run, err := r.Start(t.Context(),
+		run.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
+			return run.Done{Err: task.Offer(ctx, o)}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,8 +68,10 @@ func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 // A worker runs a task that was offered. The process that offered it sees that it waits, its output and its
 // end.
 func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
-	task, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}), offer(t, a, tasks.Offer{})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
+		NewRunner(t, run.Options{State: worker, Owner: owner})
+	task, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}),
+		offer(t, a, tasks.Offer{})
 	for n, waits := range []*run.Run{task, second} {
 		want := fmt.Sprintf("waiting for a worker of class %s: %d before it", class, n)
 		Eventually(t, func() bool {
@@ -78,15 +81,17 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 		})
 	}
 	o, err := worker.Next(t.Context(), []string{owner}, []string{class})
-	if err != nil || o.Task.ID != task.ID() || o.Task.Tool != "build" || string(o.Arguments) != `{"target":"all"}` {
+	if err != nil || o.Task.ID != task.ID() || o.Task.Tool != "build" ||
+		string(o.Arguments) != `{"target":"all"}` {
 		t.Fatalf("%+v, %v", o, err)
 	}
-	there, err := b.Take(t.Context(), task.ID(), []byte(`{"host":"there"}`), run.Spec{Tool: "build", Work: func(ctx context.Context, task *run.Run) run.Done {
-		if err := task.Log().Append(ctx, partials.Chunk{Data: []byte("built\n")}); err != nil {
-			return run.Done{Err: err}
-		}
-		return run.Done{Result: mcp.Result("the result")}
-	}})
+	there, err := b.Take(t.Context(), task.ID(), []byte(`{"host":"there"}`),
+		run.Spec{Tool: "build", Work: func(ctx context.Context, task *run.Run) run.Done {
+			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte("built\n")}); err != nil {
+				return run.Done{Err: err}
+			}
+			return run.Done{Result: mcp.Result("the result")}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +102,8 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 	if end := task.Task(); end.Status != mcp.TaskCompleted || ReadAll(t, task.Log()) != "built\n" {
 		t.Errorf("%+v, %q", end, ReadAll(t, task.Log()))
 	}
-	if got := Get(t, front, task.ID()); got.Worker != "there" || got.Attempt != 1 || !got.Detached || got.Waiting {
+	if got := Get(t, front, task.ID()); got.Worker != "there" || got.Attempt != 1 || !got.Detached ||
+		got.Waiting {
 		t.Errorf("%+v", got)
 	}
 	Eventually(t, func() bool {
@@ -108,7 +114,8 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 
 // Any process can cancel a waiting task, which ends at once, and no worker gets it.
 func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
+		NewRunner(t, run.Options{State: worker, Owner: owner})
 	here := offer(t, a, tasks.Offer{})
 	elsewhere := offer(t, a, tasks.Offer{})
 	kept := offer(t, a, tasks.Offer{})
@@ -136,9 +143,11 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 
 // A task that no worker takes in time fails, and says so.
 func nobodyComes(t *testing.T, front, _ tasks.Queue) {
-	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{Timeout: 10 * time.Millisecond})
+	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}),
+		tasks.Offer{Timeout: 10 * time.Millisecond})
 	<-run.Ended()
-	if got := run.Task(); got.Status != mcp.TaskFailed || !strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
+	if got := run.Task(); got.Status != mcp.TaskFailed ||
+		!strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -146,7 +155,8 @@ func nobodyComes(t *testing.T, front, _ tasks.Queue) {
 // Many tasks, several workers: each task is run once.
 func eachOnce(t *testing.T, front, worker tasks.Queue) {
 	const many = 40
-	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: worker, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
+		NewRunner(t, run.Options{State: worker, Owner: owner})
 	var mu sync.Mutex
 	begun := map[string]int{}
 	ctx, stop := context.WithCancel(t.Context())
@@ -162,12 +172,13 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 				if err != nil {
 					return
 				}
-				run, err := w.r.Take(ctx, o.Task.ID, []byte(`{}`), run.Spec{Work: func(_ context.Context, task *run.Run) run.Done {
-					mu.Lock()
-					defer mu.Unlock()
-					begun[task.ID()]++
-					return run.Done{Result: mcp.Result("done")}
-				}})
+				run, err := w.r.Take(ctx, o.Task.ID, []byte(`{}`),
+					run.Spec{Work: func(_ context.Context, task *run.Run) run.Done {
+						mu.Lock()
+						defer mu.Unlock()
+						begun[task.ID()]++
+						return run.Done{Result: mcp.Result("done")}
+					}})
 				if err != nil {
 					t.Error(err)
 					return
@@ -193,7 +204,8 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 
 // An owner with many waiting tasks does not hold up those of another one.
 func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: front, Owner: "other"})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
+		NewRunner(t, run.Options{State: front, Owner: "other"})
 	for range 4 {
 		offer(t, a, tasks.Offer{})
 	}
@@ -241,7 +253,8 @@ func taken(t *testing.T, worker tasks.Queue, n int) map[tasks.Priority]int {
 // A worker takes six tasks of high priority, three of normal and one of low in each ten. The high ones of
 // another owner do not delay them. A task's status shows its place by priority.
 func priorities(t *testing.T, front, worker tasks.Queue) {
-	a, b := NewRunner(t, run.Options{State: front, Owner: owner}), NewRunner(t, run.Options{State: front, Owner: "other"})
+	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
+		NewRunner(t, run.Options{State: front, Owner: "other"})
 	low := offer(t, a, tasks.Offer{Priority: tasks.PriorityLow})
 	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityHigh: 6, "": 3})
 	offerEach(t, b, map[tasks.Priority]int{tasks.PriorityHigh: 3})
@@ -313,13 +326,16 @@ func givenBack(t *testing.T, front, worker tasks.Queue) {
 // A worker's announcement is known until the worker takes it back.
 func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
 	offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
-	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2, Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build", InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
+	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2,
+		Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build",
+			InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
 	Eventually(t, func() bool { // an announcement expires
 		if err := worker.Announce(t.Context(), owner, &w); err != nil {
 			t.Fatal(err)
 		}
 		list, waiting, err := front.Fleet(t.Context(), owner)
-		return err == nil && len(list) == 1 && list[0].Host == "there" && len(list[0].Tools) == 1 && list[0].Tools[0].Name == "build" && waiting[class].Tasks == 1
+		return err == nil && len(list) == 1 && list[0].Host == "there" && len(list[0].Tools) == 1 &&
+			list[0].Tools[0].Name == "build" && waiting[class].Tasks == 1
 	})
 	if err := worker.Announce(t.Context(), owner, nil); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,8 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	if err := here.Put(t.Context(), asking); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("a question: %v", err)
 	}
-	if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err, tasks.ErrFenced) {
+	if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		tasks.ErrFenced) {
 		t.Errorf("an end: %v", err)
 	}
 	if got := Get(t, here, "a"); got.Status != mcp.TaskWorking || got.Log.Size() != 7 {
@@ -100,7 +101,8 @@ func seenWhole(t *testing.T, here, there tasks.State) {
 				switch {
 				case err == nil && !got.Status.Terminal():
 					continue
-				case err == nil && (got.Outcome == nil || got.Outcome.Result == nil || got.Log.Size() != int64(len(output))):
+				case err == nil && (got.Outcome == nil || got.Outcome.Result == nil ||
+					got.Log.Size() != int64(len(output))):
 					err = fmt.Errorf("it has ended with %+v after %d bytes", got.Outcome, got.Log.Size())
 				}
 				seen <- err
@@ -129,7 +131,8 @@ func variablesAtTheEnd(t *testing.T, here, there tasks.State) {
 		var merged []byte
 		all.Go(func() {
 			var err error
-			if merged, err = there.SetVariables(t.Context(), owner, id, []byte(`{"late":true}`)); err != nil && !errors.Is(err, tasks.ErrEnded) {
+			if merged, err = there.SetVariables(t.Context(), owner, id,
+				[]byte(`{"late":true}`)); err != nil && !errors.Is(err, tasks.ErrEnded) {
 				t.Error(err)
 			}
 		})
@@ -197,7 +200,8 @@ func ownersApart(t *testing.T, here, there tasks.State) {
 	if _, err := there.SetVariables(ctx, other, "a", []byte(`{"v":1}`)); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("variables: %v", err)
 	}
-	for name, err := range map[string]error{"ask": there.Ask(ctx, other, "a"), "fetched": there.MarkFetched(ctx, other, "a"), "delete": there.Delete(ctx, other, "a")} {
+	for name, err := range map[string]error{"ask": there.Ask(ctx, other, "a"),
+		"fetched": there.MarkFetched(ctx, other, "a"), "delete": there.Delete(ctx, other, "a")} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -22,7 +22,8 @@ import (
 func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func() tasks.State) {
 	t.Helper()
 	away, back := make(chan struct{}), make(chan struct{})
-	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context, task *run.Run) run.Done {
+	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context,
+		task *run.Run) run.Done {
 		for i := range 100 {
 			if i == 30 {
 				close(away)
@@ -51,10 +52,12 @@ func ServerComesBack(t *testing.T, s tasks.State, stop, begin func(), open func(
 // bytes are left.
 func LongLog(t *testing.T, s tasks.State) (id string, kept int) {
 	t.Helper()
-	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context, task *run.Run) run.Done {
+	run := StartDelivered(t, NewRunner(t, run.Options{State: s, Owner: owner}), func(ctx context.Context,
+		task *run.Run) run.Done {
 		task.Log().SetLimit(1 << 20)
 		for i := range 40_000 {
-			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
+			if err := task.Log().Append(ctx,
+				partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), 99) + "\n")}); err != nil {
 				return run.Done{Err: err}
 			}
 		}
@@ -91,9 +94,11 @@ func Find(t *testing.T, s, calls Finder) {
 		most   int
 		want   string
 	}{
-		{s, "ab", 5, "ab1 ab3"}, {s, "ab", 1, "ab1"}, {s, "b", 5, "b"}, {s, "*", 5, ""}, {calls, "ab", 5, "ab1 ab3 ab4"},
+		{s, "ab", 5, "ab1 ab3"}, {s, "ab", 1, "ab1"}, {s, "b", 5, "b"}, {s, "*", 5, ""},
+		{calls, "ab", 5, "ab1 ab3 ab4"},
 	} {
-		if ids, err := c.state.Find(t.Context(), owner, c.prefix, c.most); err != nil || strings.Join(ids, " ") != c.want {
+		if ids, err := c.state.Find(t.Context(), owner, c.prefix, c.most); err != nil ||
+			strings.Join(ids, " ") != c.want {
 			t.Errorf("%s: %v, %v", c.prefix, ids, err)
 		}
 	}
@@ -102,7 +107,8 @@ func Find(t *testing.T, s, calls Finder) {
 // Forgetter is a state that can be pruned.
 type Forgetter interface {
 	tasks.State
-	Forget(ctx context.Context, owner string, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
+	Forget(ctx context.Context, owner string, before time.Time, force bool) (gone []tasks.Task,
+		kept int, err error)
 }
 
 // Forget shows that ended tasks are pruned if their results were fetched, and the others only by force.
@@ -117,10 +123,12 @@ func Forget(t *testing.T, s Forgetter) {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
+	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 1 ||
+		gone[0].ID != "b" || kept != 2 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
-	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 2 || kept != 0 {
+	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 2 ||
+		kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
 	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d"}) {

@@ -43,7 +43,8 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 
 // A process sees the task of another one run and end, and reads its output from anywhere.
 func follows(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
+		NewRunner(t, run.Options{State: there, Owner: owner})
 	const line, lines = 10_001, 100
 	more := make(chan struct{})
 	run := StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
@@ -51,7 +52,9 @@ func follows(t *testing.T, here, there tasks.State) {
 			if i == lines/2 {
 				<-more
 			}
-			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), line-1) + "\n")}); err != nil {
+			if err := task.Log().Append(ctx,
+				partials.Chunk{Data: []byte(strings.Repeat(string(rune('a'+i%26)), line-1) +
+					"\n")}); err != nil {
 				return run.Done{Err: err}
 			}
 		}
@@ -85,7 +88,8 @@ func follows(t *testing.T, here, there tasks.State) {
 
 // A task is cancelled by its keeper, whoever asks.
 func cancelsElsewhere(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
+		NewRunner(t, run.Options{State: there, Owner: owner})
 	run := StartDelivered(t, a, UntilDone)
 	if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
 		t.Errorf("%+v, %v", got, err)
@@ -98,7 +102,8 @@ func cancelsElsewhere(t *testing.T, here, there tasks.State) {
 
 // A task that ends while others cancel it and look at it ends once, and all see the same end.
 func oneEnd(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
+		NewRunner(t, run.Options{State: there, Owner: owner})
 	var all sync.WaitGroup
 	for range 50 {
 		end := make(chan struct{})
@@ -114,7 +119,8 @@ func oneEnd(t *testing.T, here, there tasks.State) {
 			cancelled, err := b.Cancel(t.Context(), run.ID())
 			<-run.Ended()
 			told, stored := run.Task().Status, Get(t, there, run.ID()).Status
-			if told != stored || err == nil && cancelled.Status != mcp.TaskCancelled || err == nil && told != mcp.TaskCancelled {
+			if told != stored || err == nil && cancelled.Status != mcp.TaskCancelled ||
+				err == nil && told != mcp.TaskCancelled {
 				t.Errorf("told %s, stored %s, the cancel %s, %v", told, stored, cancelled.Status, err)
 			}
 		})
@@ -130,7 +136,8 @@ func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
 	var all sync.WaitGroup
 	for i, s := range []tasks.State{here, there, here, there} {
 		all.Go(func() {
-			if _, err := s.SetVariables(t.Context(), owner, "a", []byte(`{"v`+string(rune('0'+i))+`":1}`)); err != nil {
+			if _, err := s.SetVariables(t.Context(), owner, "a",
+				[]byte(`{"v`+string(rune('0'+i))+`":1}`)); err != nil {
 				t.Error(err)
 			}
 		})

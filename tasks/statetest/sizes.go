@@ -26,7 +26,8 @@ func sized(short, long int) int {
 
 // Output of any length is followed in order, from any position, and nothing comes twice.
 func readFromAnywhere(t *testing.T, here, there tasks.State) {
-	a, b := NewRunner(t, run.Options{State: here, Owner: owner}), NewRunner(t, run.Options{State: there, Owner: owner})
+	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
+		NewRunner(t, run.Options{State: there, Owner: owner})
 	const line = 64 << 10
 	lines := sized(100, 16<<10) // 6 MiB, 1 GiB
 	text := func(i int) string { return fmt.Sprintf("%08d%s\n", i, strings.Repeat("x", line-9)) }
@@ -60,7 +61,8 @@ func readFromAnywhere(t *testing.T, here, there tasks.State) {
 					return
 				}
 				for _, c := range batch.Chunks() {
-					if i := pos / line; pos%line == 0 && len(c.Data) >= 8 && string(c.Data[:8]) != fmt.Sprintf("%08d", i) {
+					if i := pos / line; pos%line == 0 && len(c.Data) >= 8 &&
+						string(c.Data[:8]) != fmt.Sprintf("%08d", i) {
 						t.Errorf("line %d begins with %s", i, c.Data[:8])
 						return
 					}
@@ -85,7 +87,8 @@ func numbersStay(t *testing.T, here, there tasks.State) {
 	task := Working("a")
 	Put(t, here, task)
 	for i := range 10 {
-		if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte(fmt.Sprintf("line %d\n", i))}); err != nil {
+		if err := task.Log.Append(t.Context(),
+			partials.Chunk{Data: []byte(fmt.Sprintf("line %d\n", i))}); err != nil {
 			t.Fatal(err)
 		}
 		if i < 5 {
@@ -142,7 +145,8 @@ func manyTasks(t *testing.T, here, there tasks.State) {
 	listed := time.Since(begun)
 	begun = time.Now()
 	Get(t, there, want[n-1])
-	t.Logf("%d tasks: stored in %v, listed in %v, the last one found in %v", n, stored, listed, time.Since(begun))
+	t.Logf("%d tasks: stored in %v, listed in %v, the last one found in %v", n, stored, listed,
+		time.Since(begun))
 }
 
 // A task whose ttl is over is gone, and so is its place in lists.

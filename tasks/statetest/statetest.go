@@ -53,8 +53,10 @@ func sessions(t *testing.T, s tasks.State) {
 	}
 	find := func(of, id, want string, wantVersion uint64) {
 		t.Helper()
-		if session, version, err := store.Session(t.Context(), of, id); err != nil || string(session) != want || version != wantVersion {
-			t.Errorf("session %s of %s: %q, %d, %v; want %q, %d", id, of, session, version, err, want, wantVersion)
+		if session, version, err := store.Session(t.Context(), of, id); err != nil ||
+			string(session) != want || version != wantVersion {
+			t.Errorf("session %s of %s: %q, %d, %v; want %q, %d", id, of, session, version, err, want,
+				wantVersion)
 		}
 	}
 	for range 2 {
@@ -146,7 +148,8 @@ func hides(t *testing.T, s tasks.State) {
 	old := Ended(Working("old"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-time.Hour)
 	Put(t, s, Working("mine"), old)
-	for _, c := range []struct{ owner, id string }{{"other", "mine"}, {"local", "old"}, {"local", "unknown"}} {
+	for _, c := range []struct{ owner, id string }{{"other", "mine"}, {"local", "old"},
+		{"local", "unknown"}} {
 		if _, err := s.Get(t.Context(), c.owner, c.id); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("%v: got %v, want ErrNotFound", c, err)
 		}
@@ -191,7 +194,8 @@ func variables(t *testing.T, s tasks.State) {
 		{`{"a":1,"b":2}`, `{"a":1,"b":2}`},
 		{`{"a":null,"c":3}`, `{"b":2,"c":3}`},
 	} {
-		if got, err := s.SetVariables(t.Context(), owner, "a", []byte(c.patch)); err != nil || string(got) != c.want {
+		if got, err := s.SetVariables(t.Context(), owner, "a", []byte(c.patch)); err != nil ||
+			string(got) != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.patch, got, err, c.want)
 		}
 	}
@@ -216,7 +220,8 @@ func head(t *testing.T, s tasks.State) {
 	Put(t, s, Ended(Working("a", "line\n"), mcp.TaskFailed, "done"))
 	whole := Get(t, s, "a")
 	h, err := s.Head(t.Context(), owner, "a")
-	if err != nil || h.Status != whole.Status || h.StatusMessage != whole.StatusMessage || !h.UpdatedAt.Equal(whole.UpdatedAt) || h.TTL != whole.TTL {
+	if err != nil || h.Status != whole.Status || h.StatusMessage != whole.StatusMessage ||
+		!h.UpdatedAt.Equal(whole.UpdatedAt) || h.TTL != whole.TTL {
 		t.Errorf("%+v, %v; want %+v", h, err, whole)
 	}
 	if got := ReadAll(t, h.Log); got != "line\n" {
@@ -275,7 +280,8 @@ func endsHidden(t *testing.T, s tasks.State) {
 	if err := s.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
 		t.Fatal(err)
 	}
-	if got := Get(t, s, "a"); got.Status != mcp.TaskCompleted || got.Outcome == nil || ReadAll(t, got.Log) != "line\n" || len(IDs(t, s, 10)) != 1 {
+	if got := Get(t, s, "a"); got.Status != mcp.TaskCompleted || got.Outcome == nil ||
+		ReadAll(t, got.Log) != "line\n" || len(IDs(t, s, 10)) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -58,7 +58,8 @@ func (c *session) tasks(enough func(ended int) bool) error {
 		if err != nil {
 			return err
 		}
-		n := bytes.Count(b, []byte(`"method":"notifications/tasks/status"`)) // a name that a read cuts in two is not counted
+		// A name that a read cuts in two is not counted.
+		n := bytes.Count(b, []byte(`"method":"notifications/tasks/status"`))
 		live -= n
 		done += n
 		if stop = stop || enough(done); !stop && n > 0 {
@@ -161,9 +162,11 @@ func growth(dir string, s server) ([]value, error) {
 		}
 		name := fmt.Sprintf("durable: %d tasks stored: ", many)
 		if many > 1000 {
-			values = append(values, value{name + "each, started and ended", float64(took.Nanoseconds()) / float64(many-stored), "ns"})
+			values = append(values, value{name + "each, started and ended",
+				float64(took.Nanoseconds()) / float64(many-stored), "ns"})
 		}
-		values = append(values, value{name + "tasks/get", got, "ns"}, value{name + "tasks/list, a page", listed, "ns"})
+		values = append(values, value{name + "tasks/get", got, "ns"},
+			value{name + "tasks/list, a page", listed, "ns"})
 		stored = many
 	}
 	return values, nil
@@ -222,7 +225,8 @@ func logGrowth(dir string, s server) (values []value, err error) {
 				return err
 			}
 			n := float64(log.chunks)
-			values = append(values, value{"durable: a chunk of a log of " + log.name, float64(time.Since(began).Nanoseconds()) / n, "ns"},
+			values = append(values, value{"durable: a chunk of a log of " + log.name,
+				float64(time.Since(began).Nanoseconds()) / n, "ns"},
 				value{"durable: a chunk of a log of " + log.name + ", CPU", (c.cpu() - cpu) / n, "ns"})
 			return nil
 		}

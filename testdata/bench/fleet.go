@@ -35,10 +35,14 @@ type place struct {
 }
 
 var places = []place{
-	{state{"local", func(dir string) (string, []*exec.Cmd, error) { return filepath.Join(dir, "state"), nil, nil }}, 0},
+	{state{"local", func(dir string) (string, []*exec.Cmd, error) {
+		return filepath.Join(dir, "state"), nil,
+			nil
+	}}, 0},
 	{state{"NATS", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }}, 0},
 	{state{"Redis", startRedis}, 0},
-	{state{"worker", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }}, fleetWorkers},
+	{state{"worker", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }},
+		fleetWorkers},
 }
 
 var fleetMeasurements = []struct {
@@ -127,7 +131,8 @@ func (r *stateRun) startWorkers(n int) (stop func(), front string, err error) {
 	}
 	for range n {
 		program := filepath.Join(r.programs, "runnel")
-		w := exec.Command(program, "work", "--state", r.url, "--config", worker, "--slots", "16", "--log-level", "error")
+		w := exec.Command(program, "work", "--state", r.url, "--config", worker, "--slots", "16",
+			"--log-level", "error")
 		w.Stderr, w.Dir = os.Stderr, r.dir
 		if err == nil {
 			err = w.Start()
@@ -285,14 +290,16 @@ func followedBy(here, there *session, n int) ([]value, error) {
 	}
 	before, read := there.cpu(), there.bytesRead()
 	for i := range n {
-		there.send("%s", strings.Replace(fmt.Sprintf(listening, encoded), `"id":1,`, fmt.Sprintf(`"id":%d,`, i+1), 1))
+		there.send("%s", strings.Replace(fmt.Sprintf(listening, encoded), `"id":1,`,
+			fmt.Sprintf(`"id":%d,`, i+1), 1))
 	}
 	left, got := n, 0
 	ends := make(chan error, 1)
 	go func() { ends <- here.each(func(line []byte) bool { return !ended(line) }) }()
 	err = there.each(func(line []byte) bool {
 		got += len(line)
-		if bytes.Contains(line, []byte(`"status":"completed"`)) || bytes.Contains(line, []byte(`"status":"failed"`)) {
+		if bytes.Contains(line, []byte(`"status":"completed"`)) ||
+			bytes.Contains(line, []byte(`"status":"failed"`)) {
 			left--
 		}
 		return left > 0
@@ -307,7 +314,8 @@ func followedBy(here, there *session, n int) ([]value, error) {
 	name := fmt.Sprintf("followers in another process, %d: ", n)
 	values := []value{
 		{name + "its CPU, a MB and follower", (there.cpu() - before) / mb / float64(n), "ns"},
-		{name + "bytes that it reads, a byte of the output", float64(there.bytesRead()-read) / followedSize, ""},
+		{name + "bytes that it reads, a byte of the output",
+			float64(there.bytesRead()-read) / followedSize, ""},
 	}
 	return values, <-ends
 }
@@ -354,7 +362,8 @@ func quickWhileStored(r *stateRun, front string) (values []value, err error) {
 			return values, err
 		}
 		name := fmt.Sprintf("a quick call beside %d stored tasks", many)
-		values = append(values, value{name + ", p50", quantile(all, 50), "ns"}, value{name + ", CPU of all", cpu, "ns"})
+		values = append(values, value{name + ", p50", quantile(all, 50), "ns"},
+			value{name + ", CPU of all", cpu, "ns"})
 	}
 	return values, nil
 }
@@ -362,7 +371,8 @@ func quickWhileStored(r *stateRun, front string) (values []value, err error) {
 // printRatios writes a row for each figure, with the columns after the first also as ratios to it.
 func (t *table) printRatios(w *os.File) {
 	day := time.Now().UTC().Format(time.DateOnly)
-	fmt.Fprintf(w, "\n%d processors, Linux %s, %s, %s, load %s\n\n|", runtime.NumCPU(), kernel(), processor(), day, load())
+	fmt.Fprintf(w, "\n%d processors, Linux %s, %s, %s, load %s\n\n|", runtime.NumCPU(), kernel(), processor(),
+		day, load())
 	for _, s := range t.servers {
 		fmt.Fprintf(w, " | %s", s.name)
 	}

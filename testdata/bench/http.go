@@ -91,16 +91,19 @@ func dialHTTP(address string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, conn.SetDeadline(time.Now().Add(watchdog))
+	return &client{Conn: conn, in: bufio.NewReaderSize(conn, 64<<10)},
+		conn.SetDeadline(time.Now().Add(watchdog))
 }
 
 // ask sends a request, and returns the response with its body unread.
 func (c *client) ask(method, body string) (*http.Response, error) {
-	request := method + " /mcp HTTP/1.1\r\nHost: " + c.RemoteAddr().String() + "\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+	request := method + " /mcp HTTP/1.1\r\nHost: " + c.RemoteAddr().String() +
+		"\r\nAccept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
 	if c.session != "" {
 		request += "MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: " + c.session + "\r\n"
 	}
-	if _, err := io.WriteString(c, request+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
+	if _, err := io.WriteString(c,
+		request+"Content-Length: "+strconv.Itoa(len(body))+"\r\n\r\n"+body); err != nil {
 		return nil, err
 	}
 	response, err := http.ReadResponse(c.in, &http.Request{Method: method})
@@ -123,7 +126,8 @@ func (c *client) call(body string) ([]byte, error) {
 // initialize opens a session.
 func (c *client) initialize() error {
 	c.session = ""
-	response, err := c.ask("POST", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
+	response, err := c.ask("POST",
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"bench","version":"1"}}}`)
 	if err != nil {
 		return err
 	}
@@ -164,7 +168,8 @@ func httpPing(_ string, s server) ([]value, error) {
 		all = append(all, time.Since(began))
 	}
 	all = all[pings/10:] // the first ones warm up
-	return []value{{"HTTP: ping, p50", quantile(all, 50), "ns"}, {"HTTP: ping, p99", quantile(all, 99), "ns"}}, nil
+	return []value{{"HTTP: ping, p50", quantile(all, 50), "ns"},
+		{"HTTP: ping, p99", quantile(all, 99), "ns"}}, nil
 }
 
 // httpEcho calls from as many connections, in a session each.
@@ -210,7 +215,8 @@ func httpEcho(_ string, s server) ([]value, error) {
 	default:
 	}
 	n := float64(calls.Load())
-	return []value{{"HTTP: echo, 64 in flight", n / took.Seconds(), "/s"}, {"HTTP: echo, 64 in flight, CPU each", (served.cpu() - cpu) / n, "ns"}}, nil
+	return []value{{"HTTP: echo, 64 in flight", n / took.Seconds(), "/s"},
+		{"HTTP: echo, 64 in flight, CPU each", (served.cpu() - cpu) / n, "ns"}}, nil
 }
 
 // httpNotifications streams chunks as events of a call: progress notifications.
@@ -226,7 +232,8 @@ func httpNotifications(_ string, s server) ([]value, error) {
 	}
 	defer c.Close()
 	cpu, began := served.cpu(), time.Now()
-	response, err := c.ask("POST", fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"stream","arguments":{"count":%d,"intervalMs":0},"_meta":{"progressToken":1,"partialResults":true}}}`, httpChunks))
+	response, err := c.ask("POST",
+		fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"stream","arguments":{"count":%d,"intervalMs":0},"_meta":{"progressToken":1,"partialResults":true}}}`, httpChunks))
 	if err != nil {
 		return nil, err
 	}
@@ -246,7 +253,8 @@ func httpNotifications(_ string, s server) ([]value, error) {
 		return nil, fmt.Errorf("%d notifications of %d", came, httpChunks)
 	}
 	n := float64(came)
-	return []value{{"HTTP: notifications of one 50-byte chunk", n / time.Since(began).Seconds(), "/s"}, {"HTTP: notifications of one 50-byte chunk, CPU each", (served.cpu() - cpu) / n, "ns"}}, nil
+	return []value{{"HTTP: notifications of one 50-byte chunk", n / time.Since(began).Seconds(), "/s"},
+		{"HTTP: notifications of one 50-byte chunk, CPU each", (served.cpu() - cpu) / n, "ns"}}, nil
 }
 
 // httpSessions opens sessions, then a stream of each, and looks at the memory.

@@ -38,10 +38,12 @@ var peers = []struct{ dir, name string }{
 func main() {
 	runnel := flag.String("runnel", "../../bin/runnel", "the runnel to measure")
 	rounds := flag.Int("rounds", 5, "how often each measurement is taken; the median is shown")
-	before := flag.String("before", "", "another runnel to measure in turn with it, such as one from before a change")
+	before := flag.String("before", "",
+		"another runnel to measure in turn with it, such as one from before a change")
 	only := flag.String("only", "", "measure only what has this in its name")
 	alone := flag.Bool("alone", false, "measure only runnel and the floor")
-	side := flag.Bool("states", false, "measure states beside each other instead: SQLite, NATS, Redis, and a fleet of workers")
+	side := flag.Bool("states", false,
+		"measure states beside each other instead: SQLite, NATS, Redis, and a fleet of workers")
 	fleet := flag.Bool("fleet", false, "measure calls by workers beside calls where they are made instead")
 	flag.Parse()
 	if *side || *fleet {
@@ -67,7 +69,8 @@ func bench(runnel, before string, rounds int, only string, alone bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./httpfloor", "./jsonrpc2", "./gosdk", "./mcpgo", "./talker")
+	build := exec.Command("go", "build", "-o", dir+"/", "./floor", "./httpfloor", "./jsonrpc2", "./gosdk",
+		"./mcpgo", "./talker")
 	build.Stderr = os.Stderr
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building the peers: %w", err)
@@ -92,7 +95,8 @@ func bench(runnel, before string, rounds int, only string, alone bool) error {
 		}
 		servers = append(servers, server{
 			name: own.name,
-			argv: []string{program, "--selftest", "--state", "memory", "--pace", "0", "--max-tasks", "2000", "--max-in-flight", "2000", "--log-level", "error"},
+			argv: []string{program, "--selftest", "--state", "memory", "--pace", "0", "--max-tasks", "2000",
+				"--max-in-flight", "2000", "--log-level", "error"},
 			task: true,
 		})
 	}
@@ -177,7 +181,8 @@ func (t *table) median(row, server string) (float64, bool) {
 }
 
 func (t *table) print(w *os.File) {
-	fmt.Fprintf(w, "%s, %d processors, Linux %s, %s, %s\n\n", runtime.Version(), runtime.NumCPU(), kernel(), processor(), time.Now().UTC().Format(time.DateOnly))
+	fmt.Fprintf(w, "%s, %d processors, Linux %s, %s, %s\n\n", runtime.Version(), runtime.NumCPU(), kernel(),
+		processor(), time.Now().UTC().Format(time.DateOnly))
 	fmt.Fprint(w, "|")
 	for _, s := range t.servers {
 		fmt.Fprintf(w, " | %s", s.name)

@@ -75,7 +75,8 @@ func spawnTools(dir string, s server) ([]value, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.argv = append(s.argv[:len(s.argv):len(s.argv)], "--config", file, "--state", filepath.Join(dir, "state"))
+	s.argv = append(s.argv[:len(s.argv):len(s.argv)], "--config", file, "--state",
+		filepath.Join(dir, "state"))
 	took, err := spawned(s)
 	return []value{{"spawn to initialize, config of 50 tools, state on disk", took, "ns"}}, err
 }
@@ -144,7 +145,8 @@ func pingWhile(_ string, s server) ([]value, error) {
 		}
 		return len(all) < floodPings
 	})
-	return []value{{"ping while a task streams, p50", quantile(all, 50), "ns"}, {"ping while a task streams, p99", quantile(all, 99), "ns"}}, err
+	return []value{{"ping while a task streams, p50", quantile(all, 50), "ns"},
+		{"ping while a task streams, p99", quantile(all, 99), "ns"}}, err
 }
 
 func echo(_ string, s server) ([]value, error) {
@@ -218,7 +220,8 @@ func burst(_ string, s server) ([]value, error) {
 			return nil, err
 		}
 		name := fmt.Sprintf("%d calls at once: ", n)
-		values = append(values, value{name + "refused", refused, ""}, value{name + "each", took / float64(n), "ns"})
+		values = append(values, value{name + "refused", refused, ""},
+			value{name + "each", took / float64(n), "ns"})
 	}
 	return values, nil
 }
@@ -239,7 +242,9 @@ func burstOfCommands(_ string, s server) ([]value, error) {
 func (c *session) atOnce(n int, tool, arguments string) (refused, took float64, err error) {
 	var requests []byte
 	for id := 1; id <= n; id++ {
-		requests = fmt.Appendf(requests, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s}}`+"\n", id, tool, arguments)
+		requests = fmt.Appendf(requests,
+			`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"%s","arguments":%s}}`+"\n", id,
+			tool, arguments)
 	}
 	began := time.Now()
 	go func() { _, _ = c.in.Write(requests) }()
@@ -366,10 +371,12 @@ func command(dir string, s server) ([]value, error) {
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, value{tool.what + ", MiB/s", outputBytes / took.Seconds() / (1 << 20), "MiB/s"},
+		values = append(values, value{tool.what + ", MiB/s",
+			outputBytes / took.Seconds() / (1 << 20), "MiB/s"},
 			value{tool.what + ", of the shell's pipe", 100 * pipe.Seconds() / took.Seconds(), "%"},
 			value{tool.what + ", CPU a byte", cpu / outputBytes, "ns"},
-			value{tool.what + ", CPU a byte of a cat that reads the same pipe", float64(cat.Nanoseconds()) / outputBytes, "ns"})
+			value{tool.what + ", CPU a byte of a cat that reads the same pipe",
+				float64(cat.Nanoseconds()) / outputBytes, "ns"})
 	}
 	return values, nil
 }
@@ -515,7 +522,8 @@ func idle(_ string, s server) ([]value, error) {
 		defer other.end()
 	}
 	time.Sleep(rest)
-	return append(values, value{"one of five: private memory", c.private(), "MiB"}, value{"one of five: proportional share (PSS)", c.rollup("Pss:"), "MiB"}), nil
+	return append(values, value{"one of five: private memory", c.private(), "MiB"},
+		value{"one of five: proportional share (PSS)", c.rollup("Pss:"), "MiB"}), nil
 }
 
 // quantile of durations in nanoseconds.

@@ -22,7 +22,8 @@ type session struct {
 	out    *os.File
 	buf    []byte
 	rest   []byte // read and not yet looked at
-	long   []byte // memory for lines that do not fit into a read: to make it anew takes longer than to read them
+	// memory for lines that do not fit into a read: to make it anew takes longer than to read them.
+	long []byte
 }
 
 // watchdog ends a measurement whose server does not answer.

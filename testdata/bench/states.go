@@ -25,7 +25,10 @@ type state struct {
 }
 
 var states = []state{
-	{"SQLite", func(dir string) (string, []*exec.Cmd, error) { return filepath.Join(dir, "state"), nil, nil }},
+	{"SQLite", func(dir string) (string, []*exec.Cmd, error) {
+		return filepath.Join(dir, "state"),
+			nil, nil
+	}},
 	{"NATS, one server", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }},
 	{"NATS, three servers", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 3) }},
 	{"Redis", startRedis},
@@ -79,7 +82,8 @@ func benchStates(rounds int, only string) error {
 // buildPrograms builds runnel with all its states, a NATS server, and what writes on workers.
 func buildPrograms(dir string) error {
 	return runAll(
-		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o", filepath.Join(dir, "runnel"), "."),
+		exec.Command("go", "-C", "../..", "build", "-tags", "dynamodb", "-o",
+			filepath.Join(dir, "runnel"), "."),
 		exec.Command("go", "build", "-o", dir+"/", "github.com/nats-io/nats-server/v2", "./ticker"),
 	)
 }
@@ -91,7 +95,8 @@ func buildForStates(dir string) error {
 	}
 	return runAll(
 		exec.Command("cp", "-r", "../../internal/dynatest/npm", dir),
-		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"),
+		exec.Command("npm", "--prefix", filepath.Join(dir, "npm"), "ci", "--ignore-scripts", "--no-audit",
+			"--no-fund", "--silent"),
 	)
 }
 
@@ -138,11 +143,13 @@ func withState(programs string, st state, take func(r *stateRun) ([]value, error
 
 // open starts a runnel on the state.
 func (r *stateRun) open(flags ...string) (*session, error) {
-	argv := append([]string{filepath.Join(r.programs, "runnel"), "--state", r.url, "--pace", "0", "--max-tasks", "200000", "--max-in-flight", "2000", "--log-level", "error"}, flags...)
+	argv := append([]string{filepath.Join(r.programs, "runnel"), "--state", r.url, "--pace", "0",
+		"--max-tasks", "200000", "--max-in-flight", "2000", "--log-level", "error"}, flags...)
 	c, err := open(server{argv: argv, task: true})
 	if err == nil {
 		r.pids = append(r.pids, c.cmd.Process.Pid)
-		err = c.out.SetReadDeadline(time.Now().Add(10 * time.Minute)) // states are servers, and machines loaded
+		// states are servers, and machines loaded.
+		err = c.out.SetReadDeadline(time.Now().Add(10 * time.Minute))
 	}
 	return c, err
 }
@@ -166,9 +173,11 @@ func startNATS(dir string, n int) (url string, servers []*exec.Cmd, err error) {
 		routes = append(routes, fmt.Sprint("nats://127.0.0.1:", ports[n+i]))
 	}
 	for i := range n {
-		args := []string{"-js", "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", fmt.Sprint("node", i), "-sd", filepath.Join(dir, fmt.Sprint("node", i))}
+		args := []string{"-js", "-a", "127.0.0.1", "-p", strconv.Itoa(ports[i]), "-n", fmt.Sprint("node", i),
+			"-sd", filepath.Join(dir, fmt.Sprint("node", i))}
 		if n > 1 {
-			args = append(args, "--cluster_name", "bench", "--cluster", routes[i], "--routes", strings.Join(routes, ","))
+			args = append(args, "--cluster_name", "bench", "--cluster", routes[i], "--routes",
+				strings.Join(routes, ","))
 		}
 		s := exec.Command(filepath.Join(filepath.Dir(dir), "nats-server"), args...)
 		if err := s.Start(); err != nil {
@@ -185,7 +194,8 @@ func startRedis(dir string) (string, []*exec.Cmd, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s := exec.Command("redis-server", "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes", "--dir", dir)
+	s := exec.Command("redis-server", "--port", strconv.Itoa(ports[0]), "--bind", "127.0.0.1", "--save", "",
+		"--appendonly", "yes", "--dir", dir)
 	if err := s.Start(); err != nil {
 		return "", nil, err
 	}
@@ -199,11 +209,13 @@ func startDynamoDB(dir string) (string, []*exec.Cmd, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	s := exec.Command(filepath.Join(filepath.Dir(dir), "npm", "node_modules", "@dynoxide", "linux-x64", "dynoxide"), "serve", "--port", strconv.Itoa(ports[0]), "--db-path", filepath.Join(dir, "table"))
+	s := exec.Command(filepath.Join(filepath.Dir(dir), "npm", "node_modules", "@dynoxide", "linux-x64",
+		"dynoxide"), "serve", "--port", strconv.Itoa(ports[0]), "--db-path", filepath.Join(dir, "table"))
 	if err := s.Start(); err != nil {
 		return "", nil, err
 	}
-	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench", "AWS_EC2_METADATA_DISABLED": "true"} {
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "bench", "AWS_SECRET_ACCESS_KEY": "bench",
+		"AWS_EC2_METADATA_DISABLED": "true"} {
 		if err := os.Setenv(name, value); err != nil {
 			return "", []*exec.Cmd{s}, err
 		}
@@ -233,7 +245,8 @@ func createTable(endpoint string) error {
 	request.Header.Set("Content-Type", "application/x-amz-json-1.0")
 	request.Header.Set("X-Amz-Target", "DynamoDB_20120810.CreateTable")
 	request.Header.Set("X-Amz-Date", "20260101T000000Z")
-	request.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=bench/20260101/bench/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
+	request.Header.Set("Authorization",
+		"AWS4-HMAC-SHA256 Credential=bench/20260101/bench/dynamodb/aws4_request, SignedHeaders=host, Signature=0")
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -306,7 +319,10 @@ func stateCost(r *stateRun) ([]value, error) {
 			return nil, err
 		}
 		starts = append(starts, time.Since(began))
-		if err := here.each(func(line []byte) bool { return !bytes.Contains(line, []byte(`"method":"notifications/tasks/status"`)) }); err != nil {
+		if err := here.each(func(line []byte) bool {
+			return !bytes.Contains(line,
+				[]byte(`"method":"notifications/tasks/status"`))
+		}); err != nil {
 			return nil, err
 		}
 		ends = append(ends, time.Since(began))
@@ -381,7 +397,8 @@ func (c *session) handles(n int) (ids []string, err error) {
 		var created struct {
 			Result struct{ Task struct{ TaskID string } }
 		}
-		if bytes.Contains(line, []byte(`"result"`)) && json.Unmarshal(line, &created) == nil && created.Result.Task.TaskID != "" {
+		if bytes.Contains(line, []byte(`"result"`)) && json.Unmarshal(line, &created) == nil &&
+			created.Result.Task.TaskID != "" {
 			ids = append(ids, created.Result.Task.TaskID)
 		}
 		return len(ids) < n
@@ -465,7 +482,8 @@ func fleetScale(r *stateRun) (values []value, err error) {
 		}
 	}
 	for range workers {
-		w := exec.Command(filepath.Join(r.programs, "runnel"), "work", "--state", r.url, "--config", worker, "--slots", "125", "--log-level", "error")
+		w := exec.Command(filepath.Join(r.programs, "runnel"), "work", "--state", r.url, "--config", worker,
+			"--slots", "125", "--log-level", "error")
 		w.Stderr = os.Stderr
 		if err := w.Start(); err != nil {
 			return nil, err

@@ -195,7 +195,8 @@ func wrapped(dir string, s server) (values []value, err error) {
 			if err != nil {
 				return nil, err
 			}
-			took[i], err = c.times(size.often, `"method":"tools/call","params":{"name":"`+size.tool+`","arguments":{}}`)
+			took[i], err = c.times(size.often,
+				`"method":"tools/call","params":{"name":"`+size.tool+`","arguments":{}}`)
 			if i == 1 {
 				values = append(values, value{size.name + ": peak memory", c.memory("VmHWM"), "MiB"})
 			}
@@ -208,7 +209,8 @@ func wrapped(dir string, s server) (values []value, err error) {
 			direct := quantile(took[0], percent)
 			through := quantile(took[1], percent)
 			name := fmt.Sprintf("%s, p%d", size.name, percent)
-			values = append(values, value{name + ", direct", direct, "ns"}, value{name + ", wrapped", through, "ns"}, value{name + ": added", through - direct, "ns"})
+			values = append(values, value{name + ", direct", direct, "ns"},
+				value{name + ", wrapped", through, "ns"}, value{name + ": added", through - direct, "ns"})
 		}
 	}
 	return values, nil
@@ -216,9 +218,13 @@ func wrapped(dir string, s server) (values []value, err error) {
 
 // upstreams streams through runnel what another server writes, as fast as that one can.
 func upstreams(dir string, s server) (values []value, err error) {
-	talker := func(order string) string { return fmt.Sprintf("[%q, %s]", filepath.Join(dir, "talker"), order) }
+	talker := func(order string) string {
+		return fmt.Sprintf("[%q, %s]",
+			filepath.Join(dir, "talker"), order)
+	}
 	runnel := func(flags ...string) string {
-		return `["` + strings.Join(append([]string{s.argv[0], "--state", "memory", "--pace", "0", "--log-level", "error"}, flags...), `", "`) + `"]`
+		return `["` + strings.Join(append([]string{s.argv[0], "--state", "memory", "--pace", "0",
+			"--log-level", "error"}, flags...), `", "`) + `"]`
 	}
 	selftest := runnel("--selftest")
 	middle, err := upstreamConfig(dir, "middle", selftest, 1)
@@ -277,7 +283,8 @@ func upstreams(dir string, s server) (values []value, err error) {
 			}
 			if round > 0 {
 				n := float64(up.many * count)
-				values = append(values, value{up.name + ": notifications", n / time.Since(began).Seconds(), "/s"},
+				values = append(values, value{up.name + ": notifications",
+					n / time.Since(began).Seconds(), "/s"},
 					value{up.name + ": notifications, CPU each", (c.cpu() - cpu) / n, "ns"})
 			}
 		}

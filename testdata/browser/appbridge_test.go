@@ -47,7 +47,8 @@ func serveHTTP(t *testing.T, config string) *url.URL {
 	}
 	address := l.Addr().String()
 	_ = l.Close()
-	cmd := exec.Command(program, "--config", file, "--state", filepath.Join(dir, "state"), "--http", address, "--no-stdio")
+	cmd := exec.Command(program, "--config", file, "--state", filepath.Join(dir, "state"), "--http", address,
+		"--no-stdio")
 	cmd.Dir = dir
 	var log bytes.Buffer
 	cmd.Stderr = &log
@@ -95,7 +96,8 @@ func openHost(t *testing.T, config string) *appHost {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle := exec.Command(filepath.Join(modules, ".bin", "esbuild"), source, "--bundle", "--format=esm", "--log-level=warning")
+	bundle := exec.Command(filepath.Join(modules, ".bin", "esbuild"), source, "--bundle", "--format=esm",
+		"--log-level=warning")
 	bundle.Env = append(os.Environ(), "NODE_PATH="+modules)
 	script, err := bundle.Output()
 	if err != nil {
@@ -112,10 +114,11 @@ func openHost(t *testing.T, config string) *appHost {
 	t.Cleanup(sandbox.Close)
 	mux := http.NewServeMux()
 	// Its transport is its own: other tests close connections of the default one as their servers end.
-	mux.Handle("/mcp", &httputil.ReverseProxy{FlushInterval: -1, Transport: &http.Transport{}, Rewrite: func(r *httputil.ProxyRequest) {
-		r.SetURL(server) // its Host, too
-		r.Out.Header.Del("Origin")
-	}})
+	mux.Handle("/mcp", &httputil.ReverseProxy{FlushInterval: -1, Transport: &http.Transport{},
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(server) // its Host, too
+			r.Out.Header.Del("Origin")
+		}})
 	mux.HandleFunc("/host.js", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/javascript")
 		_, _ = w.Write(script)
@@ -127,7 +130,9 @@ func openHost(t *testing.T, config string) *appHost {
 	front := httptest.NewServer(mux)
 	t.Cleanup(func() { front.CloseClientConnections(); front.Close() })
 	h := &appHost{page: open(t, front.URL+"/", "light", desktop)}
-	h.mayFail = "Blocked autofocusing" // a dialog's button in a frame of another origin: Chromium says so, and focuses it all the same when it opens
+	// A dialog's button in a frame of another origin: Chromium says so, and focuses it all the same when it
+	// opens.
+	h.mayFail = "Blocked autofocusing"
 	h.until("the host", `"host" in window`)
 	return h
 }
@@ -141,14 +146,17 @@ func (h *appHost) call(tool, arguments string, told bool) {
 	for len(frames.ChildFrames) > 0 {
 		frames = frames.ChildFrames[0]
 	}
-	world := send(h.page, cdppage.CreateIsolatedWorld, cdppage.CreateIsolatedWorldParams{FrameID: frames.Frame.ID})
+	world := send(h.page, cdppage.CreateIsolatedWorld,
+		cdppage.CreateIsolatedWorldParams{FrameID: frames.Frame.ID})
 	h.frame = int(world.ExecutionContextID)
 }
 
 // in evaluates an expression in the view.
 func in[T any](h *appHost, expression string) (value T) {
 	h.t.Helper()
-	r := send(h.page, runtime.Evaluate, runtime.EvaluateParams{Expression: expression, ContextID: runtime.ExecutionContextID(h.frame), ReturnByValue: new(true), AwaitPromise: new(true)})
+	r := send(h.page, runtime.Evaluate,
+		runtime.EvaluateParams{Expression: expression, ContextID: runtime.ExecutionContextID(h.frame),
+			ReturnByValue: new(true), AwaitPromise: new(true)})
 	if r.ExceptionDetails != nil {
 		h.t.Fatalf("%.200s: %+v", expression, r.ExceptionDetails)
 	}
@@ -198,7 +206,8 @@ func TestAppBridge(t *testing.T) {
 			h := openHost(t, strings.Replace(appTools, "GATEFILE", gate, 1))
 			pin, _ := json.Marshal(c.pin)
 			names := eval[[]string](h.page, fmt.Sprintf("host.connect(%s)", pin))
-			if list := strings.Join(names, " "); !strings.Contains(list, "build") || !strings.Contains(list, "view_output") {
+			if list := strings.Join(names, " "); !strings.Contains(list, "build") ||
+				!strings.Contains(list, "view_output") {
 				t.Errorf("tools: %s", list)
 			}
 			h.call("build", `{"what": "all"}`, c.told)
@@ -247,7 +256,8 @@ func TestAppIsText(t *testing.T) {
 	eval[bool](h.page, `addEventListener("message", e => { if (typeof e.data === "number") window.caught = e.data }) ?? true`)
 	h.call("evil", "{}", true)
 	h.sees("the end", `document.body.innerText.includes("the end")`)
-	if n := in[int](h, `document.querySelectorAll("#canvas img, #canvas script").length`); n > 0 || eval[bool](h.page, "window.caught !== undefined") {
+	if n := in[int](h, `document.querySelectorAll("#canvas img, #canvas script").length`); n > 0 ||
+		eval[bool](h.page, "window.caught !== undefined") {
 		t.Errorf("%d elements, caught %v", n, eval[any](h.page, "window.caught ?? null"))
 	}
 }

@@ -38,14 +38,16 @@ tools:
 			}
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				p.look(scheme, s)
-				p.do(chromedp.Navigate(strings.Split(u.url, "#")[0] + "?" + scheme + name)) // as a fresh tab would, with the token that it has
+				// As a fresh tab would, with the token that it has.
+				p.do(chromedp.Navigate(strings.Split(u.url, "#")[0] + "?" + scheme + name))
 				check := func(state string) {
 					t.Helper()
 					if wide := eval[[]string](p, `["html", "#list", "#task"].filter(s => (e => e.scrollWidth > e.clientWidth)(document.querySelector(s)))`); len(wide) > 0 {
 						t.Errorf("%s: %q is wider than its place", state, wide)
 					}
 					eval[chromedp.Void](p, string(axe))
-					violations := eval[[]string](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + ": " + n.failureSummary)))`)
+					violations := eval[[]string](p,
+						`axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ": " + n.target + ": " + n.failureSummary)))`)
 					for _, problem := range violations {
 						t.Errorf("%s: %s", state, problem)
 					}

@@ -25,7 +25,8 @@ import (
 var (
 	runnel   = flag.String("runnel", "../../bin/runnel", "the runnel `binary`")
 	chromium = flag.String("chromium", "", "the `browser` (default chromium, or what chromedp finds)")
-	cache    = flag.String("cache", "", "`directory` where packages of npm are installed (default runnel-browser in the user's cache)")
+	cache    = flag.String("cache", "",
+		"`directory` where packages of npm are installed (default runnel-browser in the user's cache)")
 )
 
 // limit is how long one thing may take: the machine may be busy.
@@ -77,7 +78,8 @@ func start(t *testing.T, config string) *ui {
 
 // command is a runnel of the same state and config.
 func (u *ui) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(u.program, append(args, "--config", u.file, "--state", filepath.Join(u.dir, "state"))...)
+	cmd := exec.Command(u.program,
+		append(args, "--config", u.file, "--state", filepath.Join(u.dir, "state"))...)
 	cmd.Dir, cmd.Stderr = u.dir, os.Stderr
 	return cmd
 }
@@ -123,7 +125,8 @@ var (
 // policy refuses.
 func open(t *testing.T, url, scheme string, s size) *page {
 	t.Helper()
-	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.WindowSize(int(s.width), int(s.height)), chromedp.Flag("enable-precise-memory-info", true))
+	o := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.WindowSize(int(s.width), int(s.height)),
+		chromedp.Flag("enable-precise-memory-info", true))
 	if os.Getuid() == 0 {
 		o = append(o, chromedp.NoSandbox) // Chromium refuses it to root
 	}
@@ -192,7 +195,9 @@ func (p *page) frame(end string) *page {
 func (p *page) look(scheme string, s size) {
 	p.t.Helper()
 	features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}
-	send(p, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: s.width, Height: s.height, DeviceScaleFactor: 1, Mobile: s == phone})
+	send(p, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: s.width, Height: s.height, DeviceScaleFactor: 1,
+			Mobile: s == phone})
 	send(p, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
 }
 
@@ -263,7 +268,8 @@ func (p *page) keys(keys ...string) {
 
 func (p *page) picture(file string) {
 	p.t.Helper()
-	if err := os.WriteFile(file, send(p, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{}).Data, 0o600); err != nil {
+	if err := os.WriteFile(file, send(p, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{}).Data,
+		0o600); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Logf("a picture: %s", file)

@@ -30,7 +30,8 @@ tools:
 	for _, s := range []size{{1440, 900}, {1024, 700}, {390, 844}} {
 		p.look("light", s)
 		p.until("the layout", fmt.Sprintf("innerWidth === %d", s.width))
-		if said := p.text("#message"); !strings.HasSuffix(said, "to the last word") || eval[bool](p, `(e => e.scrollWidth > e.clientWidth)(document.getElementById("message"))`) {
+		if said := p.text("#message"); !strings.HasSuffix(said, "to the last word") ||
+			eval[bool](p, `(e => e.scrollWidth > e.clientWidth)(document.getElementById("message"))`) {
 			t.Errorf("%v: the last line is %q", s, said)
 		}
 		if share := eval[float64](p, `document.getElementById("log").clientHeight / innerHeight`); share < .5 || s.width > 1000 && s.height > 800 && share < .66 {
@@ -85,7 +86,8 @@ tools:
 	u.call("long")()
 	p := open(t, u.url, "light", desktop)
 	dir := t.TempDir()
-	send(p, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
+	send(p, browser.SetDownloadBehavior,
+		browser.SetDownloadBehaviorParams{Behavior: "allow", DownloadPath: dir})
 	p.openTask("long")
 	p.until("the colours that the log keeps", `document.querySelector("#canvas .f1")`)
 	p.until("the end", status+`.includes("completed")`)
@@ -106,7 +108,8 @@ tools:
 	p.click("#download")
 	name := eval[string](p, "`long-${view.id.slice(0, 8)}.log`")
 	var got []byte
-	for begin := time.Now(); len(got) < want.Len() && time.Since(begin) < limit; time.Sleep(50 * time.Millisecond) {
+	for begin := time.Now(); len(got) < want.Len() &&
+		time.Since(begin) < limit; time.Sleep(50 * time.Millisecond) {
 		got, _ = os.ReadFile(filepath.Join(dir, name))
 	}
 	if string(got) != want.String() {

@@ -56,13 +56,17 @@ tools:
 	p.until("the first lines", shown("line 0"))
 	eval[chromedp.Void](p, watchFrames)
 	p.until("the end of it", status+`.includes("completed") && `+shown(fmt.Sprintf("line %07d", lines)))
-	t.Logf("100 MB were written and followed in %v; while they came: %+v ms", time.Since(begun).Round(100*time.Millisecond), eval[stalls](p, "longest"))
+	t.Logf("100 MB were written and followed in %v; while they came: %+v ms",
+		time.Since(begun).Round(100*time.Millisecond), eval[stalls](p, "longest"))
 
 	eval[chromedp.Void](p, "longest = {frame: 0, task: 0, frames: 0}; gc = 0")
-	log := eval[struct{ X, Y, Width, Height float64 }](p, `document.getElementById("log").getBoundingClientRect()`)
+	log := eval[struct{ X, Y, Width, Height float64 }](p,
+		`document.getElementById("log").getBoundingClientRect()`)
 	begun = time.Now()
 	for range 150 { // the wheel: some 30 rows each
-		send(p, input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: "mouseWheel", X: log.X + 100, Y: log.Y + 100, DeltaX: 0.001, DeltaY: -540})
+		send(p, input.DispatchMouseEvent,
+			input.DispatchMouseEventParams{Type: "mouseWheel", X: log.X + 100, Y: log.Y + 100, DeltaX: 0.001,
+				DeltaY: -540})
 	}
 	p.until("rows in sight", inSight)
 	wheel := eval[stalls](p, "longest")
@@ -79,7 +83,8 @@ tools:
 
 	// Half of the way down stands the line in the middle.
 	eval[chromedp.Void](p, `const l = document.getElementById("log"); l.scrollTop = (l.scrollHeight - l.clientHeight) / 2`)
-	p.until("the middle", fmt.Sprintf(`(n => n > %d && n < %d)(Number(%s?.textContent.slice(5, 12)))`, lines*49/100, lines*51/100, firstInSight))
+	p.until("the middle", fmt.Sprintf(`(n => n > %d && n < %d)(Number(%s?.textContent.slice(5, 12)))`,
+		lines*49/100, lines*51/100, firstInSight))
 	p.find(fmt.Sprintf("line %07d ", 123456))
 	p.until("a match far away", `document.querySelector(".row.match")?.textContent.startsWith("line 0123456 ")`)
 
@@ -91,7 +96,8 @@ tools:
 	time.Sleep(100 * time.Millisecond)
 	said := eval[[]string](p, "said")
 	t.Logf("100 MB are searched in %v: %q", time.Since(begun).Round(10*time.Millisecond), said)
-	if n := len(said); n < 2 || !strings.HasPrefix(said[n-2], "searching… ") || slices.Index(said, "no matches") != n-1 {
+	if n := len(said); n < 2 || !strings.HasPrefix(said[n-2], "searching… ") ||
+		slices.Index(said, "no matches") != n-1 {
 		t.Errorf("of the search it says %q", said)
 	}
 	p.keysIn("#log", "g")
@@ -102,7 +108,8 @@ tools:
 	t.Logf("memory of the tab's process: %.0f MB", tabMemory(p)/1e6)
 	memory := eval[float64](p, "performance.memory.usedJSHeapSize") - before
 	rows := eval[int](p, `document.querySelectorAll("#canvas .row").length`)
-	t.Logf("memory of the page: %.1f MB more than at the beginning; %d rows in the document; %s", memory/1e6, rows, p.text("#where"))
+	t.Logf("memory of the page: %.1f MB more than at the beginning; %d rows in the document; %s", memory/1e6,
+		rows, p.text("#where"))
 	if memory > 40e6 || rows > 200 {
 		t.Errorf("the page holds %.1f MB and %d rows", memory/1e6, rows)
 	}
@@ -125,7 +132,8 @@ tools:
 // firstInSight is the first row that the reader sees, inSight whether there is any.
 const (
 	firstInSight = `[...document.querySelectorAll("#canvas .row")].sort((a, b) => a.getBoundingClientRect().top - b.getBoundingClientRect().top).find(e => e.getBoundingClientRect().top >= document.getElementById("log").getBoundingClientRect().top)`
-	inSight      = `(() => { const l = document.getElementById("log").getBoundingClientRect(), e = ` + firstInSight + `; return e !== undefined && e.getBoundingClientRect().top < l.top + 40; })()`
+	inSight      = `(() => { const l = document.getElementById("log").getBoundingClientRect(), e = ` +
+		firstInSight + `; return e !== undefined && e.getBoundingClientRect().top < l.top + 40; })()`
 )
 
 // tabMemory is what the process of the tab holds for itself, in bytes; 0 where that is not known.

@@ -20,7 +20,8 @@ func TestHostsOfTheEmptyPage(t *testing.T) {
 	p.until("a list of hosts", `document.querySelectorAll("#hosts li").length > 0`)
 	for _, host := range []string{"claude-code", "cursor"} {
 		install := exec.Command(u.program, "install", host, "--scope", "project")
-		install.Dir, install.Env = u.dir, append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(u.dir, "installed"))
+		install.Dir, install.Env = u.dir,
+			append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(u.dir, "installed"))
 		if out, err := install.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -54,7 +55,8 @@ func TestSessionsOfTheEmptyPage(t *testing.T) {
 		t.Cleanup(func() { _ = in.Close(); _ = host.Process.Kill() })
 		if _, err := fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",`+
 			`"capabilities":{},"clientInfo":{"name":"codex-mcp-client","version":"0.169.0"}}}`+"\n"+
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"); err != nil {
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}`+"\n"+
+			`{"jsonrpc":"2.0","id":2,"method":"tools/list"}`+"\n"); err != nil {
 			t.Fatal(err)
 		}
 		shown("the session", fmt.Sprintf(`.join().startsWith(%q)`, "Codex"+u.dir+" · since "))
@@ -84,7 +86,8 @@ tools:
 	p := open(t, u.url, "light", desktop)
 	rows := func(want ...string) {
 		t.Helper()
-		p.until(fmt.Sprintf("%q", want), fmt.Sprintf(`[...document.querySelectorAll("#tasks li")].map(e => e.querySelector(".tool").firstChild.textContent + " " + e.querySelector(".args").textContent + " " + e.querySelector(".more-runs").textContent).join("|") === %q`, strings.Join(want, "|")))
+		p.until(fmt.Sprintf("%q", want),
+			fmt.Sprintf(`[...document.querySelectorAll("#tasks li")].map(e => e.querySelector(".tool").firstChild.textContent + " " + e.querySelector(".args").textContent + " " + e.querySelector(".more-runs").textContent).join("|") === %q`, strings.Join(want, "|")))
 	}
 	chips := func(want string) {
 		t.Helper()
@@ -99,7 +102,8 @@ tools:
 	chips("all 7 running 0 failed 2")
 	for range 2 {
 		p.click("#tasks li:nth-child(4) .more-runs")
-		rows("other  ×1", "check path=good ×1", "check path=bad ×2", "check path=good ×3", "check path=good ×1", "check path=good ×1")
+		rows("other  ×1", "check path=good ×1", "check path=bad ×2", "check path=good ×3",
+			"check path=good ×1", "check path=good ×1")
 		p.click("#tasks li:nth-child(4) .more-runs")
 		rows(all...)
 		p.click("#chips button:nth-child(3)")
@@ -151,13 +155,15 @@ tools:
 	}
 	for range 2 {
 		p.click(`[aria-label="Run form"]`)
-		p.until("the form, with the focus in it", `document.getElementById("ask").open && document.activeElement === document.querySelector("#fields input, #fields select")`)
+		p.until("the form, with the focus in it",
+			`document.getElementById("ask").open && document.activeElement === document.querySelector("#fields input, #fields select")`)
 		p.click("#ask-run")
 		p.until("what is missing", `document.getElementById("ask-wrong").textContent.includes("text")`)
 		eval[chromedp.Void](p, `(() => { const fill = (name, value) => { const label = [...document.querySelectorAll("#fields label")].find(l => l.textContent === name); document.getElementById(label.htmlFor).value = value; };
 			fill("text", "hello there"); fill("words", "one\ntwo words"); fill("n", "4"); })()`)
 		p.click("#ask-run")
-		p.until("the run", `!document.getElementById("ask").open && view.task && `+status+`.includes("completed") && `+shown("hello there"))
+		p.until("the run", `!document.getElementById("ask").open && view.task && `+status+
+			`.includes("completed") && `+shown("hello there"))
 		if args := eval[string](p, `JSON.stringify(Object.fromEntries(Object.entries(view.task.arguments).sort()))`); args != `{"level":"high","n":4,"text":"hello there","words":["one","two words"]}` {
 			t.Errorf("arguments %s", args)
 		}
@@ -166,5 +172,7 @@ tools:
 	}
 	p.click(`[aria-label="Run plain"]`)
 	p.click("#ask-run")
-	p.until("the run without arguments", `!document.getElementById("ask").open && view.task && `+status+`.includes("completed") && `+shown("plain"))
+	p.until("the run without arguments",
+		`!document.getElementById("ask").open && view.task && `+status+`.includes("completed") && `+
+			shown("plain"))
 }

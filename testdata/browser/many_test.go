@@ -24,7 +24,8 @@ func TestTenThousandTasks(t *testing.T) {
 		fmt.Fprintf(&calls, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"echo","arguments":{"text":"call %d"},"task":{}}}`+"\n", i, i)
 	}
 	begun := time.Now()
-	cmd := u.command("serve", "--selftest", "--drain", "-1", "--max-tasks", "20000", "--max-in-flight", "20000", "--log-level", "error")
+	cmd := u.command("serve", "--selftest", "--drain", "-1", "--max-tasks", "20000", "--max-in-flight",
+		"20000", "--log-level", "error")
 	cmd.Stdin = strings.NewReader(calls.String())
 	if out, err := cmd.Output(); err != nil || strings.Contains(string(out), `"error"`) {
 		t.Fatalf("%v\n%.1000s", err, out)
@@ -37,7 +38,8 @@ func TestTenThousandTasks(t *testing.T) {
 	t.Logf("the list is shown %v after the browser was started", time.Since(begun).Round(10*time.Millisecond))
 	eval[chromedp.Void](p, watchFrames)
 	p.until("all of them", fmt.Sprintf(`list.tasks.length === %d`, many))
-	t.Logf("all %d are listed after %v; meanwhile %+v ms", many, time.Since(begun).Round(10*time.Millisecond), eval[stalls](p, "longest"))
+	t.Logf("all %d are listed after %v; meanwhile %+v ms", many, time.Since(begun).Round(10*time.Millisecond),
+		eval[stalls](p, "longest"))
 
 	eval[chromedp.Void](p, watchFrames)
 	inDocument := 0
@@ -52,17 +54,21 @@ func TestTenThousandTasks(t *testing.T) {
 	filter := func(words, want string) {
 		t.Helper()
 		eval[chromedp.Void](p, fmt.Sprintf(`(e => { e.value = %q; e.oninput(); })(document.getElementById("words"))`, words))
-		p.until("what has "+words, fmt.Sprintf(`document.querySelector("#chips button").textContent === %q`, want))
+		p.until("what has "+words, fmt.Sprintf(`document.querySelector("#chips button").textContent === %q`,
+			want))
 	}
 	for range 2 {
 		filter("call 77", "all 280")
 		filter("", "all 10,000")
 	}
 	p.click("#chips button:nth-child(2)")
-	p.until("that none is running", `document.querySelectorAll("#tasks li").length === 0 && !document.getElementById("none").hidden`)
+	p.until("that none is running",
+		`document.querySelectorAll("#tasks li").length === 0 && !document.getElementById("none").hidden`)
 	p.click("#chips button:nth-child(1)")
-	t.Logf("scrolled and filtered: at most %d rows in the document, %+v ms", inDocument, eval[stalls](p, "longest"))
-	t.Logf("a listing of the newest takes %.0f ms", eval[float64](p, `(async () => { const begun = performance.now(); await door.call("view_tasks", {}); return performance.now() - begun; })()`))
+	t.Logf("scrolled and filtered: at most %d rows in the document, %+v ms", inDocument,
+		eval[stalls](p, "longest"))
+	t.Logf("a listing of the newest takes %.0f ms",
+		eval[float64](p, `(async () => { const begun = performance.now(); await door.call("view_tasks", {}); return performance.now() - begun; })()`))
 	for range 2 { // what has a result and no output
 		p.openTask("echo")
 		p.until("the result", `/^call \d+$/.test(document.getElementById("result").textContent)`)

@@ -14,8 +14,10 @@ import (
 )
 
 var (
-	pictures = flag.String("pictures", "", "`directory` for the pictures in the README; none are taken without it")
-	gallery  = flag.String("gallery", "", "`directory` for pictures of the view in all its states, to be looked at; none are taken without it")
+	pictures = flag.String("pictures", "",
+		"`directory` for the pictures in the README; none are taken without it")
+	gallery = flag.String("gallery", "",
+		"`directory` for pictures of the view in all its states, to be looked at; none are taken without it")
 )
 
 const scene = `
@@ -71,7 +73,8 @@ func TestPictures(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		p.look(scheme, size{1180, 800})
 		time.Sleep(500 * time.Millisecond) // until the list has been drawn with it
-		webp := send(p, cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{Format: "webp", Quality: new(int64(85))}).Data
+		webp := send(p, cdppage.CaptureScreenshot,
+			cdppage.CaptureScreenshotParams{Format: "webp", Quality: new(int64(85))}).Data
 		if len(webp) > 200<<10 {
 			t.Errorf("the picture has %d bytes", len(webp))
 		}
@@ -86,7 +89,8 @@ func TestGallery(t *testing.T) {
 	if *gallery == "" {
 		t.Skip("no directory for them is named")
 	}
-	u := start(t, strings.Replace(scene, "      sleep 600\n", "      [ -n \"$fast\" ] || sleep 600\n", 1)+`  huge:
+	u := start(t, strings.Replace(scene, "      sleep 600\n", "      [ -n \"$fast\" ] || sleep 600\n", 1)+
+		`  huge:
     description: Write a large log
     shell: 'seq -f "%07.0f the quick brown fox jumps over the lazy dog" 1 1000000'
 `)
@@ -126,7 +130,8 @@ func TestGallery(t *testing.T) {
 	for _, many := range []int{300, 10_000} {
 		var calls strings.Builder
 		calls.WriteString(`{"jsonrpc":"2.0","id":"open","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"tasks":{}},` +
-			`"clientInfo":{"name":"claude-code","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+			`"clientInfo":{"name":"claude-code","version":"1"}}}` + "\n" +
+			`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
 		for i := range many {
 			call := fmt.Sprintf(`"echo","arguments":{"text":"call %d"}`, i)
 			if i%7 == 0 {
@@ -134,7 +139,8 @@ func TestGallery(t *testing.T) {
 			}
 			fmt.Fprintf(&calls, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%s,"task":{}}}`+"\n", i, call)
 		}
-		cmd := u.command("serve", "--selftest", "--drain", "-1", "--max-tasks", "20000", "--max-in-flight", "20000", "--log-level", "error")
+		cmd := u.command("serve", "--selftest", "--drain", "-1", "--max-tasks", "20000", "--max-in-flight",
+			"20000", "--log-level", "error")
 		cmd.Stdin = strings.NewReader(calls.String())
 		if err := cmd.Run(); err != nil {
 			t.Fatal(err)

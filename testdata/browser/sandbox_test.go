@@ -100,9 +100,11 @@ func pass(r *http.Request, to, token string) (*http.Response, error) {
 		return nil, err
 	}
 	const version = "2026-07-28"
-	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version, "io.modelcontextprotocol/clientCapabilities": map[string]any{
-		"extensions": map[string]any{"io.modelcontextprotocol/ui": map[string]any{"mimeTypes": []string{"text/html;profile=mcp-app"}}}}}
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+	params["_meta"] = map[string]any{"io.modelcontextprotocol/protocolVersion": version,
+		"io.modelcontextprotocol/clientCapabilities": map[string]any{
+			"extensions": map[string]any{"io.modelcontextprotocol/ui": map[string]any{"mimeTypes": []string{"text/html;profile=mcp-app"}}}}}
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": params})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,8 @@ func pass(r *http.Request, to, token string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{"Content-Type": "application/json", "Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
+	for name, value := range map[string]string{"Content-Type": "application/json",
+		"Accept": "application/json, text/event-stream", "Authorization": "Bearer " + token,
 		"Mcp-Protocol-Version": version, "Mcp-Method": "tools/call", "Mcp-Name": params["name"].(string)} {
 		request.Header.Set(name, value)
 	}

@@ -33,7 +33,8 @@ func TestFollowSearchCancel(t *testing.T) {
 	u.call("lines")
 	p.openTask("lines")
 	p.until("the first line", shown("line "))
-	t.Logf("the first line is shown %v after the browser was started, runnel and the command among it", time.Since(begun).Round(time.Millisecond))
+	t.Logf("the first line is shown %v after the browser was started, runnel and the command among it",
+		time.Since(begun).Round(time.Millisecond))
 	p.until("the end of 10,000 lines", shown("the last line"))
 	p.until("the end", status+`.includes("completed")`)
 	if n := eval[int](p, `document.querySelectorAll("#canvas .row").length`); n > 200 {
@@ -76,7 +77,8 @@ func TestFollowSearchCancel(t *testing.T) {
 	u.call("broken")()
 	p.openTask("broken")
 	p.until("the failure", status+`.includes("failed")`)
-	p.until("its run in the plot", `document.querySelectorAll("#plot rect.failed").length === 1 && document.querySelectorAll("#runs-body tr").length === 1`)
+	p.until("its run in the plot",
+		`document.querySelectorAll("#plot rect.failed").length === 1 && document.querySelectorAll("#runs-body tr").length === 1`)
 }
 
 // The reader scrolls up while the task goes on: what is read stays in sight, until they follow again.
@@ -98,7 +100,8 @@ tools:
 	top := eval[float64](p, `document.getElementById("log").scrollTop`)
 	wrote := eval[string](p, `document.getElementById("facts").textContent`)
 	p.until("news", fmt.Sprintf(`document.getElementById("facts").textContent.match(/\d+ KiB/)[0] !== %q.match(/\d+ KiB/)[0]`, wrote))
-	if now := eval[float64](p, `document.getElementById("log").scrollTop`); now != top || !eval[bool](p, shown("old 501")) {
+	if now := eval[float64](p, `document.getElementById("log").scrollTop`); now != top ||
+		!eval[bool](p, shown("old 501")) {
 		t.Errorf("the reader was moved from %v to %v", top, now)
 	}
 	if eval[bool](p, `document.getElementById("follow").checked`) {
@@ -133,7 +136,8 @@ tools:
 	p.until("the end", shown("the end"))
 	p.keysIn("#log", "g")
 	p.until("the beginning", shown(`<img src=x onerror="document.title=1"><script>document.title=2</script>`))
-	for _, want := range []string{"a link after", "red dark still here", "invoice\ufffdfdp.exe \ufffdx", "100% done"} {
+	for _, want := range []string{"a link after", "red dark still here", "invoice\ufffdfdp.exe \ufffdx",
+		"100% done"} {
 		if !eval[bool](p, shown(want)) {
 			t.Errorf("%q is not shown; there is\n%s", want, p.text("#canvas"))
 		}
@@ -178,7 +182,8 @@ func TestReload(t *testing.T) {
 	const reloaded = `performance.getEntriesByType("navigation")[0]?.type === "reload" && performance.getEntriesByName("first output").length > 0`
 	p.until("the same task after a reload", reloaded+` && `+status+`.includes("running") && `+shown("step 4"))
 	first := eval[float64](p, `performance.getEntriesByName("first output")[0].startTime`)
-	t.Logf("%.0f ms from the reload to the first line, %.0f of them until the page was there", first, eval[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`))
+	t.Logf("%.0f ms from the reload to the first line, %.0f of them until the page was there", first,
+		eval[float64](p, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`))
 }
 
 // An error is shown in words: a task that is gone, and a runnel that is.
@@ -192,7 +197,8 @@ func TestTrouble(t *testing.T) {
 	t.Log(p.text("#message"))
 	p.mayFail = "ERR_CONNECTION_REFUSED"
 	u.stop()
-	p.until("that runnel is gone", `document.getElementById("trouble").textContent.includes("runnel does not answer")`)
+	p.until("that runnel is gone",
+		`document.getElementById("trouble").textContent.includes("runnel does not answer")`)
 }
 
 // When the output of a run came is known after its end, to a page and a runnel that have not watched it.
@@ -237,7 +243,8 @@ func TestManyTasks(t *testing.T) {
 		t.Errorf("%d listings are of older pages", n)
 	}
 	u.call("broken")()
-	p.until("the new one at the top of all", `list.tasks.length === 141 && document.querySelector("#tasks .tool").textContent.includes("broken")`)
+	p.until("the new one at the top of all",
+		`list.tasks.length === 141 && document.querySelector("#tasks .tool").textContent.includes("broken")`)
 }
 
 // An address that names no task, however odd, shows the list.
@@ -248,7 +255,8 @@ func TestOddAddress(t *testing.T) {
 	u.call("broken")()
 	for _, hash := range []string{"#%zz", "#%", "#%E0%A4%A"} {
 		eval[chromedp.Void](p, fmt.Sprintf("history.replaceState(null, '', %q), location.reload()", hash))
-		p.until("the list at "+hash, `document.readyState === "complete" && location.hash === "`+hash+`" && document.querySelectorAll("#tasks .open").length === 1`)
+		p.until("the list at "+hash, `document.readyState === "complete" && location.hash === "`+hash+
+			`" && document.querySelectorAll("#tasks .open").length === 1`)
 	}
 	p.openTask("broken")
 	p.until("the task", status+`.includes("failed")`)
@@ -274,11 +282,13 @@ func TestKeyboardOnly(t *testing.T) {
 	}
 	focus("the list", "#tasks .open")
 	p.keys("j", "k", "\r")
-	p.until("the task, with the focus on its output", status+`.includes("running") && document.activeElement.id === "log"`)
+	p.until("the task, with the focus on its output",
+		status+`.includes("running") && document.activeElement.id === "log"`)
 	p.until("output", shown("step 3"))
 	p.keys("/")
 	p.until("the search", `document.activeElement.id === "pattern"`)
-	p.keys("\b", "s", "t", "e", "p", " ", "2", "\r") // \b: to the driver a key and its character are two events
+	// \b: to the driver a key and its character are two events.
+	p.keys("\b", "s", "t", "e", "p", " ", "2", "\r")
 	p.until("a match", `document.querySelector(".row.match")?.textContent === "step 2"`)
 	p.keys("\x1b")
 	p.until("the output", `document.activeElement.id === "log"`)

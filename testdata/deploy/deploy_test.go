@@ -113,7 +113,8 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"front-a", "front-b"} {
-		if _, err := project.GetService(name); err != nil || !strings.Contains(string(nginx), "server "+name+":8080;") {
+		if _, err := project.GetService(name); err != nil ||
+			!strings.Contains(string(nginx), "server "+name+":8080;") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -32,7 +32,8 @@ var messages = dialect{
 				Content   json.RawMessage
 				Text      string
 			}
-			if text := textOf(m.Content); json.Unmarshal(m.Content, &blocks) != nil && strings.Contains(text, "<task-notification>") {
+			if text := textOf(m.Content); json.Unmarshal(m.Content, &blocks) != nil &&
+				strings.Contains(text, "<task-notification>") {
 				c.notes = append(c.notes, text)
 			}
 			for _, b := range blocks {
@@ -54,10 +55,12 @@ var messages = dialect{
 		}
 		for _, call := range calls {
 			stop = "tool_use"
-			blocks = append(blocks, object{"type": "tool_use", "id": call.id, "name": call.tool.name, "input": call.args})
+			blocks = append(blocks, object{"type": "tool_use", "id": call.id, "name": call.tool.name,
+				"input": call.args})
 		}
 		usage := object{"input_tokens": 10, "output_tokens": 10}
-		message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": blocks,
+		message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted",
+			"content":     blocks,
 			"stop_reason": stop, "stop_sequence": nil, "usage": usage}
 		if !c.stream {
 			w.text(encode(message))
@@ -73,11 +76,13 @@ var messages = dialect{
 				delta = object{"type": "input_json_delta", "partial_json": encode(b["input"])}
 				b["input"] = object{}
 			}
-			w.event("content_block_start", object{"type": "content_block_start", "index": i, "content_block": b})
+			w.event("content_block_start",
+				object{"type": "content_block_start", "index": i, "content_block": b})
 			w.event("content_block_delta", object{"type": "content_block_delta", "index": i, "delta": delta})
 			w.event("content_block_stop", object{"type": "content_block_stop", "index": i})
 		}
-		w.event("message_delta", object{"type": "message_delta", "delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
+		w.event("message_delta", object{"type": "message_delta",
+			"delta": object{"stop_reason": stop, "stop_sequence": nil}, "usage": usage})
 		w.event("message_stop", object{"type": "message_stop"})
 	},
 }
@@ -123,18 +128,23 @@ var responses = dialect{
 	answer: func(w *events, c conversation, text string, calls []toolCall) {
 		var items []object
 		if text != "" {
-			items = append(items, object{"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+			items = append(items, object{"type": "message", "id": "msg_1", "role": "assistant",
+				"status":  "completed",
 				"content": []object{{"type": "output_text", "text": text, "annotations": []any{}}}})
 		}
 		for _, call := range calls {
-			item := object{"type": "function_call", "id": "fc_" + call.id, "call_id": call.id, "name": call.tool.name, "arguments": encode(call.args), "status": "completed"}
+			item := object{"type": "function_call", "id": "fc_" + call.id, "call_id": call.id,
+				"name": call.tool.name, "arguments": encode(call.args), "status": "completed"}
 			if call.tool.namespace != "" {
 				item["namespace"] = call.tool.namespace
 			}
 			items = append(items, item)
 		}
-		response := object{"id": "resp_1", "object": "response", "created_at": 1, "model": "scripted", "status": "completed", "output": items,
-			"usage": object{"input_tokens": 10, "output_tokens": 10, "total_tokens": 20, "input_tokens_details": object{"cached_tokens": 0}, "output_tokens_details": object{"reasoning_tokens": 0}}}
+		response := object{"id": "resp_1", "object": "response", "created_at": 1, "model": "scripted",
+			"status": "completed", "output": items,
+			"usage": object{"input_tokens": 10, "output_tokens": 10, "total_tokens": 20,
+				"input_tokens_details":  object{"cached_tokens": 0},
+				"output_tokens_details": object{"reasoning_tokens": 0}}}
 		if !c.stream {
 			w.text(encode(response))
 			return
@@ -145,18 +155,25 @@ var responses = dialect{
 			n++
 			w.event(kind, data)
 		}
-		event("response.created", object{"response": object{"id": "resp_1", "object": "response", "created_at": 1, "model": "scripted", "status": "in_progress", "output": []any{}}})
+		event("response.created", object{"response": object{"id": "resp_1", "object": "response",
+			"created_at": 1, "model": "scripted", "status": "in_progress", "output": []any{}}})
 		for i, item := range items {
 			event("response.output_item.added", object{"output_index": i, "item": item})
 			if item["type"] == "message" {
 				at := object{"item_id": item["id"], "output_index": i, "content_index": 0}
-				event("response.content_part.added", with(at, object{"part": object{"type": "output_text", "text": "", "annotations": []any{}}}))
+				event("response.content_part.added",
+					with(at, object{"part": object{"type": "output_text", "text": "",
+						"annotations": []any{}}}))
 				event("response.output_text.delta", with(at, object{"delta": text}))
 				event("response.output_text.done", with(at, object{"text": text}))
-				event("response.content_part.done", with(at, object{"part": object{"type": "output_text", "text": text, "annotations": []any{}}}))
+				event("response.content_part.done",
+					with(at, object{"part": object{"type": "output_text", "text": text,
+						"annotations": []any{}}}))
 			} else {
-				event("response.function_call_arguments.delta", object{"item_id": item["id"], "output_index": i, "delta": item["arguments"]})
-				event("response.function_call_arguments.done", object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
+				event("response.function_call_arguments.delta",
+					object{"item_id": item["id"], "output_index": i, "delta": item["arguments"]})
+				event("response.function_call_arguments.done",
+					object{"item_id": item["id"], "output_index": i, "arguments": item["arguments"]})
 			}
 			event("response.output_item.done", object{"output_index": i, "item": item})
 		}
@@ -206,7 +223,8 @@ var chat = dialect{
 		var tools []object
 		for i, call := range calls {
 			stop = "tool_calls"
-			tools = append(tools, object{"index": i, "id": call.id, "type": "function", "function": object{"name": call.tool.name, "arguments": encode(call.args)}})
+			tools = append(tools, object{"index": i, "id": call.id, "type": "function",
+				"function": object{"name": call.tool.name, "arguments": encode(call.args)}})
 		}
 		if tools != nil {
 			message["tool_calls"] = tools
@@ -214,12 +232,15 @@ var chat = dialect{
 		usage := object{"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
 		whole := object{"id": "chatcmpl-1", "created": 1, "model": "scripted"}
 		if !c.stream {
-			w.text(encode(with(whole, object{"object": "chat.completion", "usage": usage, "choices": []object{{"index": 0, "message": message, "finish_reason": stop}}})))
+			w.text(encode(with(whole, object{"object": "chat.completion", "usage": usage,
+				"choices": []object{{"index": 0, "message": message, "finish_reason": stop}}})))
 			return
 		}
 		whole["object"] = "chat.completion.chunk"
-		w.event("", with(whole, object{"choices": []object{{"index": 0, "delta": message, "finish_reason": nil}}}))
-		w.event("", with(whole, object{"choices": []object{{"index": 0, "delta": object{}, "finish_reason": stop}}, "usage": usage}))
+		w.event("", with(whole, object{"choices": []object{{"index": 0, "delta": message,
+			"finish_reason": nil}}}))
+		w.event("", with(whole, object{"choices": []object{{"index": 0, "delta": object{},
+			"finish_reason": stop}}, "usage": usage}))
 		w.text("data: [DONE]\n\n")
 	},
 }
@@ -272,10 +293,13 @@ var gemini = dialect{
 			parts = append(parts, object{"text": text})
 		}
 		for _, call := range calls {
-			parts = append(parts, object{"functionCall": object{"id": call.id, "name": call.tool.name, "args": call.args}})
+			parts = append(parts, object{"functionCall": object{"id": call.id, "name": call.tool.name,
+				"args": call.args}})
 		}
-		answer := object{"candidates": []object{{"index": 0, "finishReason": "STOP", "content": object{"role": "model", "parts": parts}}},
-			"usageMetadata": object{"promptTokenCount": 10, "candidatesTokenCount": 10, "totalTokenCount": 20}, "modelVersion": "scripted"}
+		answer := object{"candidates": []object{{"index": 0, "finishReason": "STOP",
+			"content": object{"role": "model", "parts": parts}}},
+			"usageMetadata": object{"promptTokenCount": 10, "candidatesTokenCount": 10,
+				"totalTokenCount": 20}, "modelVersion": "scripted"}
 		if c.stream {
 			w.event("", answer)
 		} else {

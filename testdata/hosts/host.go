@@ -30,8 +30,9 @@ type Terminal struct {
 	Settle func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
 	Ready  string        // what its screen shows when it takes a prompt
 	Stop   []string      // the keys that stop a call
-	Daemon string        // what is in the command lines of its processes that outlive the terminal; "" = none do
-	Accept []string      // the keys that accept a question; nil = it never asks one
+	// What is in the command lines of its processes that outlive the terminal; "" = none do.
+	Daemon string
+	Accept []string // the keys that accept a question; nil = it never asks one
 
 	Cannot map[string]string // as Host.Cannot, for sittings
 }
@@ -63,7 +64,8 @@ func (s Start) write(name, content string) string {
 
 // mcpServers is the JSON that most hosts read.
 func (s Start) mcpServers(more object) object {
-	return object{"mcpServers": object{"runnel": with(object{"command": s.Server[0], "args": s.Server[1:]}, more)}}
+	return object{"mcpServers": object{"runnel": with(object{"command": s.Server[0], "args": s.Server[1:]},
+		more)}}
 }
 
 var Hosts = []Host{
@@ -78,7 +80,8 @@ var Hosts = []Host{
 	{
 		Name: "codex", Program: "@openai/codex-*/vendor/*/bin/codex", Short: true,
 		Terminal: &Terminal{
-			Args: []string{"--dangerously-bypass-approvals-and-sandbox"}, Ready: `›`, Stop: []string{"Escape"},
+			Args: []string{"--dangerously-bypass-approvals-and-sandbox"}, Ready: `›`,
+			Stop:   []string{"Escape"},
 			Daemon: "app-server",
 			Again:  []string{"resume", "--last"},
 		},
@@ -100,7 +103,8 @@ startup_timeout_sec = 60
 [analytics]
 enabled = false
 `)
-			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", Prompt},
+			return []string{"exec", "--skip-git-repo-check",
+					"--dangerously-bypass-approvals-and-sandbox", Prompt},
 				[]string{"SCRIPTED_KEY=" + key}
 		},
 	},
@@ -122,12 +126,14 @@ enabled = false
 				"telemetry": object{"enabled": false},
 			})))
 			return []string{"--yolo", "--skip-trust", "-m", "gemini-2.5-flash", "-p", Prompt},
-				[]string{"GEMINI_CLI_NO_RELAUNCH=true", "GEMINI_API_KEY=" + key, "GOOGLE_GEMINI_BASE_URL=" + s.URL}
+				[]string{"GEMINI_CLI_NO_RELAUNCH=true", "GEMINI_API_KEY=" + key,
+					"GOOGLE_GEMINI_BASE_URL=" + s.URL}
 		},
 	},
 	{
 		Name: "opencode", Program: "opencode-*/bin/opencode",
-		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}},
+		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"},
+			Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/opencode/opencode.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
@@ -135,7 +141,8 @@ enabled = false
 				"mcp":      object{"runnel": object{"type": "local", "command": s.Server, "enabled": true}},
 			}))
 			return []string{"run", "--title", "test", Prompt},
-				[]string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"}
+				[]string{"OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1",
+					"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1"}
 		},
 	},
 	{
@@ -144,26 +151,33 @@ enabled = false
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/goose/config.yaml", encode(object{
 				"GOOSE_TELEMETRY_ENABLED": false,
-				"extensions": object{"runnel": object{"type": "stdio", "name": "runnel", "description": "runnel", "enabled": true, "bundled": false,
-					"cmd": s.Server[0], "args": s.Server[1:], "envs": object{}, "env_keys": []any{}, "timeout": 300}},
+				"extensions": object{"runnel": object{"type": "stdio", "name": "runnel",
+					"description": "runnel", "enabled": true, "bundled": false,
+					"cmd": s.Server[0], "args": s.Server[1:], "envs": object{}, "env_keys": []any{},
+					"timeout": 300}},
 			}))
 			return []string{"run", "--no-session", "-t", Prompt},
-				[]string{"GOOSE_PROVIDER=openai", "GOOSE_MODEL=gpt-4o", "GOOSE_MODE=auto", "GOOSE_DISABLE_KEYRING=1", "OPENAI_API_KEY=" + key, "OPENAI_HOST=" + s.URL}
+				[]string{"GOOSE_PROVIDER=openai", "GOOSE_MODEL=gpt-4o", "GOOSE_MODE=auto",
+					"GOOSE_DISABLE_KEYRING=1", "OPENAI_API_KEY=" + key, "OPENAI_HOST=" + s.URL}
 		},
 	},
 	{
 		Name: "copilot", Program: "@github/copilot-*/copilot",
 		Terminal: &Terminal{
 			Args:  []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps"},
-			Ready: `/ commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}, Accept: []string{"Enter"},
+			Ready: `/ commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"},
+			Accept: []string{"Enter"},
 			Settle: func(s Start) {
-				s.write(".copilot/config.json", encode(object{"trustedFolders": []string{s.Project}, "banner": "never"}))
-				s.write(".copilot/mcp-config.json", encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
+				s.write(".copilot/config.json",
+					encode(object{"trustedFolders": []string{s.Project}, "banner": "never"}))
+				s.write(".copilot/mcp-config.json",
+					encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
 			},
 		},
 		Start: func(s Start) (args, env []string) {
 			file := s.write("mcp.json", encode(s.mcpServers(object{"type": "local", "tools": []string{"*"}})))
-			return []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps", "--additional-mcp-config", "@" + file, "-p", Prompt},
+			return []string{"--allow-all", "--no-auto-update", "--disable-builtin-mcps",
+					"--additional-mcp-config", "@" + file, "-p", Prompt},
 				[]string{"COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false", "COPILOT_MODEL=gpt-4.1",
 					"COPILOT_PROVIDER_BASE_URL=" + s.URL + "/v1", "COPILOT_PROVIDER_API_KEY=" + key}
 		},
@@ -173,8 +187,11 @@ enabled = false
 		Start: func(s Start) (args, env []string) {
 			file := s.write("config.yaml", encode(object{
 				"name": "scripted", "version": "1.0.0", "schema": "v1",
-				"models":     []object{{"name": "scripted", "provider": "openai", "model": "gpt-4o", "apiBase": s.URL + "/v1", "apiKey": key, "roles": []string{"chat"}, "capabilities": []string{"tool_use"}}},
-				"mcpServers": []object{{"name": "runnel", "type": "stdio", "command": s.Server[0], "args": s.Server[1:]}},
+				"models": []object{{"name": "scripted", "provider": "openai", "model": "gpt-4o",
+					"apiBase": s.URL + "/v1", "apiKey": key, "roles": []string{"chat"},
+					"capabilities": []string{"tool_use"}}},
+				"mcpServers": []object{{"name": "runnel", "type": "stdio", "command": s.Server[0],
+					"args": s.Server[1:]}},
 			}))
 			return []string{"--config", file, "--auto", "-p", Prompt},
 				[]string{"CONTINUE_TELEMETRY_ENABLED=0", "CONTINUE_CLI_ENABLE_TELEMETRY=0"}
@@ -191,7 +208,8 @@ enabled = false
 	},
 	{
 		Name: "kilo", Program: "@kilocode/cli-*/bin/kilo",
-		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"}, Again: []string{"--continue"}},
+		Terminal: &Terminal{Ready: `ctrl\+p commands`, Stop: []string{"Escape", "Escape"},
+			Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".config/kilo/kilo.json", encode(object{
 				"model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
@@ -199,13 +217,15 @@ enabled = false
 				"mcp":      object{"runnel": object{"type": "local", "command": s.Server, "enabled": true}},
 			}))
 			return []string{"run", "--title", "test", Prompt},
-				[]string{"KILO_DISABLE_MODELS_FETCH=1", "KILO_DISABLE_AUTOUPDATE=1", "KILO_DISABLE_LSP_DOWNLOAD=1",
+				[]string{"KILO_DISABLE_MODELS_FETCH=1", "KILO_DISABLE_AUTOUPDATE=1",
+					"KILO_DISABLE_LSP_DOWNLOAD=1",
 					"KILO_DISABLE_DEFAULT_PLUGINS=1", "KILO_DISABLE_SESSION_INGEST=1", "KILO_DISABLE_SHARE=1",
 					"KILO_TELEMETRY_LEVEL=off"}
 		},
 	},
 	{
-		Name: "pi", Program: "@earendil-works/pi-coding-agent/dist/bundle/cli.js", // it wants a newer node than others
+		// It wants a newer node than others.
+		Name: "pi", Program: "@earendil-works/pi-coding-agent/dist/bundle/cli.js",
 		Terminal: &Terminal{Ready: `scripted`, Stop: []string{"Escape"}, Again: []string{"--continue"}},
 		Start: func(s Start) (args, env []string) {
 			s.write(".pi/agent/mcp.json", encode(s.mcpServers(object{"exposure": "direct"})))
@@ -214,7 +234,8 @@ enabled = false
 		},
 	},
 	{
-		Name: "qwen", Program: "@qwen-code/qwen-code/cli.js", // its bin waits for this one without heeding signals
+		// Its bin waits for this one without heeding signals.
+		Name: "qwen", Program: "@qwen-code/qwen-code/cli.js",
 		Terminal: &Terminal{
 			Args: []string{"--yolo", "-m", "scripted"}, Ready: `Type your message`,
 			Stop: []string{"Escape"}, Again: []string{"--continue"},
@@ -228,7 +249,8 @@ enabled = false
 				"telemetry": object{"enabled": false},
 			})))
 			return []string{"--yolo", "-m", "scripted", "-p", Prompt},
-				[]string{"QWEN_CODE_NO_RELAUNCH=true", "OPENAI_API_KEY=" + key, "OPENAI_BASE_URL=" + s.URL + "/v1", "OPENAI_MODEL=scripted"}
+				[]string{"QWEN_CODE_NO_RELAUNCH=true", "OPENAI_API_KEY=" + key,
+					"OPENAI_BASE_URL=" + s.URL + "/v1", "OPENAI_MODEL=scripted"}
 		},
 	},
 }
@@ -236,28 +258,36 @@ enabled = false
 // scripted is the model as opencode and its relatives read it.
 func (s Start) scripted() object {
 	return object{"scripted": object{"npm": "@ai-sdk/openai-compatible", "name": "scripted",
-		"options": object{"baseURL": s.URL + "/v1", "apiKey": key}, "models": object{"scripted": object{"name": "scripted"}}}}
+		"options": object{"baseURL": s.URL + "/v1", "apiKey": key},
+		"models":  object{"scripted": object{"name": "scripted"}}}}
 }
 
 // scriptedCline writes where Cline finds the model.
 func (s Start) scriptedCline() {
-	s.write(".cline/data/settings/providers.json", encode(object{"version": 1, "lastUsedProvider": "openai-compatible", "providers": object{
-		"openai-compatible": object{"updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual",
-			"settings": object{"provider": "openai-compatible", "apiKey": key, "model": "scripted", "baseUrl": s.URL + "/v1"}}}}))
+	s.write(".cline/data/settings/providers.json",
+		encode(object{"version": 1, "lastUsedProvider": "openai-compatible", "providers": object{
+			"openai-compatible": object{"updatedAt": "2026-01-01T00:00:00.000Z", "tokenSource": "manual",
+				"settings": object{"provider": "openai-compatible", "apiKey": key, "model": "scripted",
+					"baseUrl": s.URL + "/v1"}}}}))
 }
 
 // scriptedPi writes where Pi finds the model.
 func (s Start) scriptedPi() {
 	s.write(".pi/agent/models.json", encode(object{"providers": object{"scripted": object{
-		"baseUrl": s.URL + "/v1", "apiKey": key, "api": "openai-completions", "models": []object{{"id": "scripted"}}}}}))
-	s.write(".pi/agent/settings.json", encode(object{"defaultProvider": "scripted", "defaultModel": "scripted"}))
+		"baseUrl": s.URL + "/v1", "apiKey": key, "api": "openai-completions",
+		"models": []object{{"id": "scripted"}}}}}))
+	s.write(".pi/agent/settings.json",
+		encode(object{"defaultProvider": "scripted", "defaultModel": "scripted"}))
 }
 
 func claudeCode(s Start) (args, env []string) {
 	file := s.write("mcp.json", encode(s.mcpServers(nil)))
-	return []string{"--strict-mcp-config", "--mcp-config", file, "--allowedTools", "mcp__runnel", "-p", Prompt},
-		[]string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000", // else a busy machine's model has no tools
-			"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key, "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
+	return []string{"--strict-mcp-config", "--mcp-config", file, "--allowedTools", "mcp__runnel",
+			"-p", Prompt},
+		// Else a busy machine's model has no tools.
+		[]string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000",
+			"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key,
+			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
 }
 
 // argv is how a program of an installed host is started: a script in the node that is installed with it, or in
@@ -284,7 +314,8 @@ func exists(name string) bool {
 // environment is what every host gets: a home, and a network that ends at the model.
 func (s Start) environment(path string) []string {
 	return []string{
-		"HOME=" + s.Home, "PATH=" + path, "USER=test", "LOGNAME=test", "SHELL=/bin/sh", "TERM=dumb", "LANG=C.UTF-8", "CI=1", "NO_COLOR=1",
+		"HOME=" + s.Home, "PATH=" + path, "USER=test", "LOGNAME=test", "SHELL=/bin/sh", "TERM=dumb",
+		"LANG=C.UTF-8", "CI=1", "NO_COLOR=1",
 		"TMPDIR=" + filepath.Join(s.Home, "tmp"), "DO_NOT_TRACK=1",
 		"HTTP_PROXY=" + s.URL, "HTTPS_PROXY=" + s.URL, "http_proxy=" + s.URL, "https_proxy=" + s.URL,
 		"NO_PROXY=127.0.0.1,localhost", "no_proxy=127.0.0.1,localhost",

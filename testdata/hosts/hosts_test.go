@@ -23,8 +23,9 @@ import (
 var (
 	update = flag.Bool("update", false, "write the golden files")
 	runnel = flag.String("runnel", "../../bin/runnel", "the runnel `binary`")
-	cache  = flag.String("cache", "", "`directory` where the hosts are installed (default runnel-hosts in the user's cache)")
-	logs   = flag.String("logs", "", "`directory` for what the hosts and the models say")
+	cache  = flag.String("cache", "",
+		"`directory` where the hosts are installed (default runnel-hosts in the user's cache)")
+	logs = flag.String("logs", "", "`directory` for what the hosts and the models say")
 )
 
 const (
@@ -92,7 +93,8 @@ func install(t *testing.T, h Host) string {
 	ctx, cancel := context.WithTimeout(t.Context(), installLimit)
 	defer cancel()
 	// Not npm ci: that refuses a lock file whose packages for other platforms are in no registry.
-	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	npm := exec.CommandContext(ctx, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--loglevel=error")
 	npm.Dir = part
 	if out, err := npm.CombinedOutput(); err != nil {
 		t.Fatalf("npm install of %s: %v: this needs Linux on x86-64, node 20 or later, npm, and an npm registry that can be reached\n%s", h.Name, err, out)
@@ -126,7 +128,11 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 		t.Fatalf("%v: make build", err)
 	}
 	dir := t.TempDir()
-	run := &Run{T: t, Host: h, Dir: dir, Figure: func(name, format string, args ...any) { table.add(h.Name, name, fmt.Sprintf(format, args...)) }}
+	run := &Run{T: t, Host: h, Dir: dir,
+		Figure: func(name, format string,
+			args ...any) {
+			table.add(h.Name, name, fmt.Sprintf(format, args...))
+		}}
 	start := Start{Home: filepath.Join(dir, "home"), Project: filepath.Join(dir, "project")}
 	for _, d := range []string{filepath.Join(start.Home, "tmp"), start.Project} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
@@ -177,7 +183,8 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 	sweep(run, start.Home, binary)
 	run.Calls, run.Results = run.Model.Read()
 	if s.During == nil && err != nil {
-		t.Errorf("the host ended with %v after %v\n%s", err, time.Since(began).Round(time.Second), tail(out.Name()))
+		t.Errorf("the host ended with %v after %v\n%s", err, time.Since(began).Round(time.Second),
+			tail(out.Name()))
 	}
 	if got, want := len(run.Results), len(run.Calls); got != want || want == 0 {
 		if s.During == nil {
@@ -271,7 +278,8 @@ func golden(t *testing.T, run *Run, s Scenario) {
 		t.Errorf("%v: run with -update", err)
 	}
 	if got != string(want) {
-		t.Errorf("the model read something else than %s says; -update writes it anew\n%s", name, difference(string(want), got))
+		t.Errorf("the model read something else than %s says; -update writes it anew\n%s", name,
+			difference(string(want), got))
 	}
 }
 
@@ -330,7 +338,8 @@ func TestReadme(t *testing.T) {
 				if !known(name) {
 					t.Errorf("%s cannot do %s, which is not a scenario", host, name)
 				}
-				if row := "| " + host + " | " + name + " | " + why + " |"; !strings.Contains(string(readme), row) {
+				if row := "| " + host + " | " + name + " | " + why +
+					" |"; !strings.Contains(string(readme), row) {
 					t.Errorf("README.md lacks: %s", row)
 				}
 			}

@@ -53,7 +53,8 @@ enabled = false
 		},
 		list: []string{"mcp", "list"}, listed: `(?m)^runnel .* enabled`,
 		run: func(Start) []string {
-			return []string{"exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", Prompt}
+			return []string{"exec", "--skip-git-repo-check",
+				"--dangerously-bypass-approvals-and-sandbox", Prompt}
 		},
 	},
 	{
@@ -116,7 +117,10 @@ enabled = false
 			return "{\n  \"mcpServers\": {}\n}\n"
 		},
 		list: []string{"config", "mcp"}, listed: `(?m)^ *runnel \[stdio\]`,
-		run: func(Start) []string { return []string{"-P", "openai-compatible", "-k", key, "-m", "scripted", Prompt} },
+		run: func(Start) []string {
+			return []string{"-P", "openai-compatible", "-k", key, "-m",
+				"scripted", Prompt}
+		},
 	},
 	{
 		host: "qwen", id: "qwen", file: ".qwen/settings.json",
@@ -138,7 +142,8 @@ enabled = false
 
 // scriptedFile is the file of opencode and its relatives.
 func (s Start) scriptedFile(schema string) string {
-	return encode(object{"$schema": schema, "model": "scripted/scripted", "autoupdate": false, "share": "disabled", "permission": "allow",
+	return encode(object{"$schema": schema, "model": "scripted/scripted", "autoupdate": false,
+		"share": "disabled", "permission": "allow",
 		"provider": s.scripted()}) + "\n"
 }
 
@@ -165,21 +170,30 @@ func TestInstall(t *testing.T) {
 // In a project, the real programs find the entry in the project's file, and in the user's file where a
 // variable says that it is.
 func TestInstallElsewhere(t *testing.T) {
-	writes := map[string]struct{ file, member string }{ // hosts that write something of their own into each file that they read, and the project's file
+	// hosts that write something of their own into each file that they read, and the project's file.
+	writes := map[string]struct{ file, member string }{
 		"opencode": {"opencode.json", "$schema"},
 		"kilo":     {"kilo.json", "$schema"},
 		"qwen":     {".qwen/settings.json", "$version"},
 	}
 	for _, c := range []struct {
 		host, variable, file string // the file below the directory that the variable names
-		trusts               string // the user's file that makes the host look into a project's file; PROJECT is the project
-		project, user        string // what the host's list says of runnel; "" = the host has no such file
+		// The user's file that makes the host look into a project's file; PROJECT is the project.
+		trusts        string
+		project, user string // what the host's list says of runnel; "" = the host has no such file
 	}{
-		{"claude-code", "CLAUDE_CONFIG_DIR", ".claude.json", "", `(?m)^runnel: .*Pending approval`, `(?m)^runnel: .*✔ Connected`},
-		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n", `(?m)^runnel .* enabled`, `(?m)^runnel .* enabled`},
-		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json", `{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`, `✓ runnel: .* - Connected`},
-		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
-		{"kilo", "XDG_CONFIG_HOME", "kilo/kilo.json", "{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
+		{"claude-code", "CLAUDE_CONFIG_DIR", ".claude.json", "", `(?m)^runnel: .*Pending approval`,
+			`(?m)^runnel: .*✔ Connected`},
+		{"codex", "CODEX_HOME", "config.toml", "[projects.\"PROJECT\"]\ntrust_level = \"trusted\"\n",
+			`(?m)^runnel .* enabled`, `(?m)^runnel .* enabled`},
+		{"gemini", "GEMINI_CLI_HOME", ".gemini/settings.json",
+			`{"security": {"folderTrust": {"enabled": false}}}`, `✓ runnel: .* - Connected`,
+			`✓ runnel: .* - Connected`},
+		{"opencode", "XDG_CONFIG_HOME", "opencode/opencode.json",
+			"{\n  // mine\n  \"autoupdate\": false\n}\n", `(?s)✓ runnel.*connected`,
+			`(?s)✓ runnel.*connected`},
+		{"kilo", "XDG_CONFIG_HOME", "kilo/kilo.json", "{\n  // mine\n  \"autoupdate\": false\n}\n",
+			`(?s)✓ runnel.*connected`, `(?s)✓ runnel.*connected`},
 		{"pi", "PI_CODING_AGENT_DIR", "mcp.json", "", "", `(?m)^runnel: connected, .*direct`},
 		{"copilot", "COPILOT_HOME", "mcp-config.json", "", "", `(?m)^ *runnel \(local\)`},
 		{"cline", "CLINE_DATA_DIR", "settings/cline_mcp_settings.json", "", "", `(?m)^ *runnel \[stdio\]`},
@@ -190,13 +204,15 @@ func TestInstallElsewhere(t *testing.T) {
 		}
 		t.Run(c.host, func(t *testing.T) {
 			t.Parallel()
-			program := install(t, Hosts[slices.IndexFunc(Hosts, func(h Host) bool { return h.Name == c.host })])
+			program := install(t, Hosts[slices.IndexFunc(Hosts,
+				func(h Host) bool { return h.Name == c.host })])
 			binary, err := filepath.Abs(*runnel)
 			if err != nil {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			s := Start{Home: dir, Project: filepath.Join(dir, "project"), URL: "http://127.0.0.1:9"} // nobody is there
+			// Nobody is there.
+			s := Start{Home: dir, Project: filepath.Join(dir, "project"), URL: "http://127.0.0.1:9"}
 			s.write("tmp/here", "")
 			s.write("project/here", "")
 			run := func(program string, args ...string) string {
@@ -204,7 +220,9 @@ func TestInstallElsewhere(t *testing.T) {
 				args = argv(program, args...)
 				cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 				cmd.Dir = s.Project
-				cmd.Env = append(s.environment(os.Getenv("PATH")), c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true", "QWEN_CODE_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
+				cmd.Env = append(s.environment(os.Getenv("PATH")),
+					c.variable+"="+filepath.Join(dir, "elsewhere"), "GEMINI_CLI_NO_RELAUNCH=true",
+					"QWEN_CODE_NO_RELAUNCH=true", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1")
 				out, err := cmd.CombinedOutput()
 				if err != nil {
 					t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
@@ -230,8 +248,10 @@ func TestInstallElsewhere(t *testing.T) {
 				run(binary, "uninstall", c.host, "--scope", scope)
 			}
 			if mine, ok := writes[c.host]; ok {
-				for _, file := range []string{filepath.Join(s.Project, mine.file), filepath.Join(dir, "elsewhere", c.file)} {
-					if after := text(t, file); strings.Contains(after, "runnel") || !strings.Contains(after, mine.member) {
+				for _, file := range []string{filepath.Join(s.Project, mine.file),
+					filepath.Join(dir, "elsewhere", c.file)} {
+					if after := text(t, file); strings.Contains(after, "runnel") ||
+						!strings.Contains(after, mine.member) {
 						t.Errorf("after\n%s", after)
 					}
 				}
@@ -288,7 +308,8 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	after := text(t, file)
 	if in.rewrites {
 		var was, is map[string]any
-		if err := errors.Join(json.Unmarshal([]byte(installed), &was), json.Unmarshal([]byte(after), &is)); err != nil {
+		if err := errors.Join(json.Unmarshal([]byte(installed), &was),
+			json.Unmarshal([]byte(after), &is)); err != nil {
 			t.Fatal(err)
 		}
 		delete(was["mcpServers"].(map[string]any), "runnel")
@@ -300,13 +321,15 @@ func (in installation) play(t *testing.T, h Host, program string, s Scenario) {
 	}
 	// Nothing of ours lies about: neither beside the file nor in the state, but the empty file that is
 	// locked.
-	for _, dir := range []string{filepath.Dir(file), filepath.Join(start.Home, ".local", "state", "runnel", "installed")} {
+	for _, dir := range []string{filepath.Dir(file),
+		filepath.Join(start.Home, ".local", "state", "runnel", "installed")} {
 		list, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			t.Error(err)
 		}
 		for _, entry := range list {
-			if strings.HasPrefix(entry.Name(), ".runnel-") || filepath.Base(dir) == "installed" && entry.Name() != "lock" {
+			if strings.HasPrefix(entry.Name(), ".runnel-") ||
+				filepath.Base(dir) == "installed" && entry.Name() != "lock" {
 				t.Errorf("left: %s", filepath.Join(dir, entry.Name()))
 			}
 		}

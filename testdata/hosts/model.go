@@ -90,7 +90,8 @@ func Serve(play Play, trace io.Writer) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{URL: "http://" + l.Addr().String(), play: play, strangers: map[string]bool{}, pictures: map[string]bool{}, trace: trace}
+	m := &Model{URL: "http://" + l.Addr().String(), play: play, strangers: map[string]bool{},
+		pictures: map[string]bool{}, trace: trace}
 	m.server = &http.Server{Handler: m}
 	go func() { _ = m.server.Serve(l) }()
 	return m, nil
@@ -145,7 +146,8 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
 		m.strangers[r.Method+" "+r.RequestURI] = true
 		m.mu.Unlock()
-		http.Error(w, `{"error":{"message":"this is a scripted model","type":"not_found_error"}}`, http.StatusNotFound)
+		http.Error(w, `{"error":{"message":"this is a scripted model","type":"not_found_error"}}`,
+			http.StatusNotFound)
 		return
 	}
 	m.look(body)
@@ -220,11 +222,13 @@ func (m *Model) next(c conversation) (string, []toolCall) {
 		tool, ok := find(c.tools, w.Tool)
 		deferred := "mcp__runnel__" + w.Tool
 		if !ok {
-			seen := slices.ContainsFunc(found, func(r Result) bool { return strings.Contains(r.Text, `"`+deferred+`"`) })
+			seen := slices.ContainsFunc(found,
+				func(r Result) bool { return strings.Contains(r.Text, `"`+deferred+`"`) })
 			if tool, ok = named(c.tools, "tool_call"); ok && seen {
 				w.Args = object{"name": deferred, "arguments": w.Args}
 			} else if tool, ok = named(c.tools, "ToolSearch", "tool_search"); ok && len(found) < maxFinds {
-				return "", []toolCall{{fmt.Sprintf("find_%d", len(found)), tool, object{"query": "select:" + deferred}}}
+				return "", []toolCall{{fmt.Sprintf("find_%d", len(found)), tool,
+					object{"query": "select:" + deferred}}}
 			} else {
 				return fmt.Sprintf("There is no tool %s.", w.Tool), nil
 			}
@@ -252,7 +256,8 @@ func find(tools []toolName, want string) (toolName, bool) {
 	for _, prefixed := range []bool{true, false} {
 		for _, t := range tools {
 			full := t.namespace + t.name
-			if prefixed && strings.Contains(full, "runnel") && regexp.MustCompile(`(^|[^a-z])`+want+`$`).MatchString(t.name) || !prefixed && t.name == want {
+			if prefixed && strings.Contains(full, "runnel") &&
+				regexp.MustCompile(`(^|[^a-z])`+want+`$`).MatchString(t.name) || !prefixed && t.name == want {
 				return t, true
 			}
 		}

@@ -50,7 +50,8 @@ func recordBuild(t *testing.T, name, program string) {
 	}
 	start := Start{Home: filepath.Join(dir, "home"), Project: filepath.Join(dir, "home/project")}
 	start.write("project/Makefile", building)
-	config := start.write("project/runnel.yaml", "tools: {build: {description: Builds the project, command: [make, build]}}")
+	config := start.write("project/runnel.yaml",
+		"tools: {build: {description: Builds the project, command: [make, build]}}")
 	if err := os.MkdirAll(filepath.Join(start.Home, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,8 @@ func recordBuild(t *testing.T, name, program string) {
 	_, env := claudeCode(start)
 	start.settled()
 	start.write(".claude/settings.json", encode(object{"spinnerTipsEnabled": false, "permissions": object{
-		"defaultMode": "default", "disableAutoMode": "disable", "allow": []string{"mcp__runnel", "Bash(make build)"}}}))
+		"defaultMode": "default", "disableAutoMode": "disable",
+		"allow": []string{"mcp__runnel", "Bash(make build)"}}}))
 
 	bin := filepath.Join(start.Home, "bin")
 	if err := os.Mkdir(bin, 0o700); err != nil {
@@ -99,9 +101,11 @@ func recordBuild(t *testing.T, name, program string) {
 	own := slices.DeleteFunc(start.environment(bin+":"+os.Getenv("PATH")), func(v string) bool {
 		return strings.HasPrefix(v, "CI=") || strings.HasPrefix(v, "NO_COLOR=")
 	})
-	s := &seat{Run: run, terminal: newTerminal(t, start, append(append(own, env...), "TERM=xterm-256color", "PS1=\\[\\e[J\\]$ "))}
+	s := &seat{Run: run, terminal: newTerminal(t, start,
+		append(append(own, env...), "TERM=xterm-256color", "PS1=\\[\\e[J\\]$ "))}
 	defer sweep(run, start.Home, binary)
-	if out, err := s.tmux("new-session", "-d", "-s", "host", "-x", recordColumns, "-y", recordRows, "--", "bash", "--norc",
+	if out, err := s.tmux("new-session", "-d", "-s", "host", "-x", recordColumns, "-y", recordRows, "--",
+		"bash", "--norc",
 		";", "set", "-g", "focus-events", "on"); err != nil {
 		t.Fatalf("tmux: %v\n%s", err, out)
 	}

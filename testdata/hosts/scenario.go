@@ -18,10 +18,11 @@ import (
 
 // A Scenario is what a model does with runnel through a host, and what must come of it.
 type Scenario struct {
-	Name     string
-	Config   string                            // runnel.yaml; DIR is the run's directory
-	Short    []string                          // flags of runnel's that are there to be quick, with -short
-	Server   func(binary, dir string) []string // what the host starts instead of runnel with Config; nil = that
+	Name   string
+	Config string   // runnel.yaml; DIR is the run's directory
+	Short  []string // flags of runnel's that are there to be quick, with -short
+	// What the host starts instead of runnel with Config; nil = that.
+	Server   func(binary, dir string) []string
 	Play     func(run *Run, results []Result) []Call
 	During   func(run *Run) // runs beside the host
 	Check    func(run *Run) // the oracle
@@ -145,7 +146,8 @@ var Scenarios = []Scenario{
 				run.Fatalf("%v: this needs Debian's gnuplot-nox", err)
 			}
 			saw := run.Model.Saw(picture)
-			if !saw && slices.Contains([]string{"claude-code", "gemini", "codex", "goose"}, run.Host.Name) { // the others have not been tried
+			// The others have not been tried.
+			if !saw && slices.Contains([]string{"claude-code", "gemini", "codex", "goose"}, run.Host.Name) {
 				run.Errorf("the model has not seen the %d bytes of the picture", len(picture))
 			}
 			run.Figure("picture", "%d bytes, seen: %t", len(picture), saw)
@@ -175,7 +177,8 @@ var Scenarios = []Scenario{
 			if len(results) > 0 {
 				return nil
 			}
-			return []Call{{"say", object{"word": "one"}}, {"say", object{"word": "two"}}, {"say", object{"word": "three"}}}
+			return []Call{{"say", object{"word": "one"}}, {"say", object{"word": "two"}},
+				{"say", object{"word": "three"}}}
 		},
 		Check: func(run *Run) {
 			run.reads(0, "said one")
@@ -201,9 +204,11 @@ var Scenarios = []Scenario{
 		Name: "typed",
 		Config: `tools: {check: {description: Checks arguments, shell: 'printf "%s\n" "count=$count" "verbose=$verbose" "packages=$packages" "options=$options" "mode=$mode"', input: {
   count: {type: integer}, verbose: {type: boolean}, packages: {type: array, items: {type: string}}, options: {type: object, properties: {level: {type: number}}}, mode: {type: string, enum: [fast, slow]}}}}`,
-		Play: once("check", object{"count": 3, "verbose": true, "packages": []string{"a", "b c"}, "options": object{"level": 1.5}, "mode": "slow"}),
+		Play: once("check", object{"count": 3, "verbose": true, "packages": []string{"a", "b c"},
+			"options": object{"level": 1.5}, "mode": "slow"}),
 		Check: func(run *Run) {
-			for _, want := range []string{"count=3", "verbose=true", "packages=a\nb c", `options={"level":1.5}`, "mode=slow"} {
+			for _, want := range []string{"count=3", "verbose=true", "packages=a\nb c",
+				`options={"level":1.5}`, "mode=slow"} {
 				run.reads(0, want)
 			}
 		},
@@ -282,10 +287,12 @@ func followed(steps int) Scenario {
 		Check: func(run *Run) {
 			output := 0
 			for i := range steps {
-				output += len(fmt.Sprintf("[%3d/%d] compiling the packages of component %d of the program\n", i+1, steps, i+1))
+				output += len(fmt.Sprintf("[%3d/%d] compiling the packages of component %d of the program\n",
+					i+1, steps, i+1))
 			}
 			polls := len(run.Results) - 1
-			run.Figure("build", "%.2f (%d of %d bytes, %d polls)", float64(run.size())/float64(output), run.size(), output, polls)
+			run.Figure("build", "%.2f (%d of %d bytes, %d polls)", float64(run.size())/float64(output),
+				run.size(), output, polls)
 			run.within(output*12/10 + polls*pollBytes)
 			run.readsOnce(fmt.Sprintf("[%3d/%d]", steps, steps))
 			run.reads(polls, "completed")
@@ -427,7 +434,8 @@ func (run *Run) raw(i int) string {
 
 // plain is a text as it was before a host made JSON of it.
 func plain(text string) string {
-	if strings.Contains(text, `\n`) && !strings.Contains(text, "\n") || strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[{") {
+	if strings.Contains(text, `\n`) && !strings.Contains(text, "\n") || strings.HasPrefix(text, "{") ||
+		strings.HasPrefix(text, "[{") {
 		text = strings.NewReplacer(`\\`, `\`, `\n`, "\n", `\"`, `"`, `\r`, "\r", `\t`, "\t").Replace(text)
 	}
 	return text
@@ -519,7 +527,8 @@ func shorten(text string) string {
 	note := fmt.Sprintf("\n[golden: %d bytes are left out here]\n", len(middle))
 	if i := strings.Index(middle, "get_task_result"); i >= 0 { // the words about its own gap
 		about := middle[max(0, i-shown/4):min(i+shown/4, len(middle))]
-		note = fmt.Sprintf("\n[golden: of %d bytes only these are shown]\n%s\n[golden: end of these]\n", len(middle), about)
+		note = fmt.Sprintf("\n[golden: of %d bytes only these are shown]\n%s\n[golden: end of these]\n",
+			len(middle), about)
 	}
 	return text[:shown] + note + text[len(text)-shown:]
 }

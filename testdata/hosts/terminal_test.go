@@ -95,12 +95,15 @@ func (term *terminal) kill() {
 // settled is the file of a Claude Code that has been used before: it asks nothing at the start.
 func (s Start) settled() {
 	s.write(".claude.json", encode(object{
-		"hasCompletedOnboarding": true, "theme": "dark", "numStartups": 5, "lastOnboardingVersion": "9.9.9", "autoUpdates": false,
+		"hasCompletedOnboarding": true, "theme": "dark", "numStartups": 5, "lastOnboardingVersion": "9.9.9",
+		"autoUpdates":           false,
 		"customApiKeyResponses": object{"approved": []string{key}, "rejected": []string{}},
-		"projects":              object{s.Project: object{"hasTrustDialogAccepted": true, "hasCompletedProjectOnboarding": true, "allowedTools": []string{"mcp__runnel"}}},
-		"mcpServers":            object{"runnel": object{"type": "stdio", "command": s.Server[0], "args": s.Server[1:]}},
+		"projects": object{s.Project: object{"hasTrustDialogAccepted": true,
+			"hasCompletedProjectOnboarding": true, "allowedTools": []string{"mcp__runnel"}}},
+		"mcpServers": object{"runnel": object{"type": "stdio", "command": s.Server[0], "args": s.Server[1:]}},
 	}))
-	s.write(".claude/settings.json", encode(object{"permissions": object{"allow": []string{"mcp__runnel"}}, "spinnerTipsEnabled": false}))
+	s.write(".claude/settings.json",
+		encode(object{"permissions": object{"allow": []string{"mcp__runnel"}}, "spinnerTipsEnabled": false}))
 }
 
 // A sitting is what a person does at a terminal in which a host runs.
@@ -275,7 +278,8 @@ var sittings = []sitting{
 			ended := func() bool { return groupEnded(command) }
 			pressed := time.Now()
 			seen := pressed
-			var late time.Duration // how slow this machine is: by how much a pause was longer than it should be
+			// How slow this machine is: by how much a pause was longer than it should be.
+			var late time.Duration
 			watched := func() bool {
 				late = max(late, time.Since(seen)-pause)
 				seen = time.Now()
@@ -298,7 +302,8 @@ var sittings = []sitting{
 			// What is before is the host's: it decides when it cancels the call.
 			var took time.Duration
 			if !eventually(goneLimit, func() bool {
-				i := slices.IndexFunc(s.list(), func(t listed) bool { return t.Tool == "script" && t.Status != "working" })
+				i := slices.IndexFunc(s.list(),
+					func(t listed) bool { return t.Tool == "script" && t.Status != "working" })
 				if i >= 0 {
 					took = seen.Sub(s.list()[i].LastUpdatedAt)
 				}
@@ -324,9 +329,11 @@ var sittings = []sitting{
 			s.release()
 			s.awaitNote()
 		},
-		check: func(s *seat) { // a host that was killed may not have stored what it read of the call: no golden file
+		// A host that was killed may not have stored what it read of the call: no golden file.
+		check: func(s *seat) {
 			for n := range 25 {
-				if line := fmt.Sprintf("[%d/25] a line\n", n+1); strings.Count(strings.Join(s.Notes, ""), line) != 1 {
+				if line := fmt.Sprintf("[%d/25] a line\n", n+1); strings.Count(strings.Join(s.Notes, ""),
+					line) != 1 {
 					s.Errorf("the model has not read %q once", line)
 				}
 			}
@@ -471,7 +478,8 @@ type listed struct {
 
 func (s *seat) list() []listed {
 	s.Helper()
-	cmd := exec.Command(s.start.Server[0], append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:]...)...)
+	cmd := exec.Command(s.start.Server[0],
+		append([]string{"tasks", "list", "-o", "json"}, s.start.Server[1:]...)...)
 	var list struct{ Tasks []listed }
 	if out, err := cmd.Output(); err != nil || json.Unmarshal(out, &list) != nil {
 		s.Fatalf("%v\n%s", err, out)
@@ -484,14 +492,16 @@ const wrapping = 200
 
 func (s *seat) readsAll(i int, want string) {
 	s.Helper()
-	if got := s.text(i); !strings.Contains(got, strings.TrimSuffix(want, "\n")) || len(got) > len(want)+wrapping {
+	if got := s.text(i); !strings.Contains(got, strings.TrimSuffix(want, "\n")) ||
+		len(got) > len(want)+wrapping {
 		s.Errorf("the model read %q for call %d, not %q", got, i, want)
 	}
 }
 
 func (s *seat) readsFailure(text string) {
 	s.Helper()
-	for _, want := range []string{"main.go:1: error 1 of", "\nmain.go:400: error 400 of the compiler, in words\n", "exit code 2"} {
+	for _, want := range []string{"main.go:1: error 1 of",
+		"\nmain.go:400: error 400 of the compiler, in words\n", "exit code 2"} {
 		if !strings.Contains(text, want) {
 			s.Errorf("the model has not read %q: %s", want, shorten(text))
 		}
@@ -582,7 +592,8 @@ func (s *seat) open(sit sitting, program, home, project string) {
 			s.Fatal(err)
 		}
 	}
-	config := start.write("runnel.yaml", strings.NewReplacer("DIR", s.Dir, "PROJECT", project).Replace(sit.config))
+	config := start.write("runnel.yaml",
+		strings.NewReplacer("DIR", s.Dir, "PROJECT", project).Replace(sit.config))
 	state := filepath.Join(s.Dir, "state")
 	start.Server = []string{binary, "--config", config, "--state", state}
 	_, env := s.Host.Start(start)

@@ -28,7 +28,8 @@ func TestView(t *testing.T) {
 		t.Skip("a minute, in make hosts")
 	}
 	t.Run("claude-code", func(t *testing.T) {
-		v := newViewer(t, "claude-code", "echo hello; until rm DIR/go; do sleep 0.1; done 2>/dev/null", "CLAUDE_CODE_MCP_APPS_HOST=1")
+		v := newViewer(t, "claude-code", "echo hello; until rm DIR/go; do sleep 0.1; done 2>/dev/null",
+			"CLAUDE_CODE_MCP_APPS_HOST=1")
 		v.start("--input-format", "stream-json", "--output-format", "stream-json", "--verbose")
 		v.send(object{"type": "user", "message": object{"role": "user", "content": Prompt}})
 		ids := map[string]bool{}
@@ -38,7 +39,8 @@ func TestView(t *testing.T) {
 				Contents []struct{ URI, MimeType, Text string }
 			}
 			v.control(&read, object{"subtype": "mcp_read_resource", "serverName": "runnel", "uri": viewURI})
-			if c := read.Contents; len(c) != 1 || c[0].URI != viewURI || c[0].MimeType != viewType || !strings.Contains(c[0].Text, "</html>") {
+			if c := read.Contents; len(c) != 1 || c[0].URI != viewURI || c[0].MimeType != viewType ||
+				!strings.Contains(c[0].Text, "</html>") {
 				t.Errorf("the page is %s", shorten(encode(read)))
 			}
 			var mine struct{ TaskID string }
@@ -69,7 +71,8 @@ func TestView(t *testing.T) {
 		v.start("-o", "stream-json")
 		v.end()
 		trace := v.trace()
-		if n := len(regexp.MustCompile(`(?m)--> resources/read .*"`+viewURI+`"`).FindAllString(trace, -1)); n != 2 {
+		if n := len(regexp.MustCompile(`(?m)--> resources/read .*"`+viewURI+`"`).
+			FindAllString(trace, -1)); n != 2 {
 			t.Errorf("the page is read %d times for two calls", n)
 		}
 	})
@@ -103,8 +106,11 @@ func newViewer(t *testing.T, name, shell string, env ...string) *viewer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := start.write("runnel.yaml", "tools: {script: {description: Runs the script, shell: '"+strings.ReplaceAll(shell, "DIR", v.dir)+"'}}")
-	start.Server = []string{binary, "trace", "--file", filepath.Join(v.dir, "trace"), "--", binary, "--config", config, "--state", filepath.Join(v.dir, "state")}
+	config := start.write("runnel.yaml",
+		"tools: {script: {description: Runs the script, shell: '"+
+			strings.ReplaceAll(shell, "DIR", v.dir)+"'}}")
+	start.Server = []string{binary, "trace", "--file", filepath.Join(v.dir, "trace"), "--", binary,
+		"--config", config, "--state", filepath.Join(v.dir, "state")}
 	h.Name += "-view"
 	_, trace := traces(t, h, Scenario{Name: "view"})
 	v.model, err = Serve(func(results []Result) []Call {
@@ -216,7 +222,8 @@ func (v *viewer) end() {
 			v.Errorf("the model read %q", shorten(r.Text))
 		}
 	}
-	if declared := `"io.modelcontextprotocol/ui":{"mimeTypes":["` + viewType + `"]}`; !strings.Contains(v.trace(), declared) {
+	if declared := `"io.modelcontextprotocol/ui":{"mimeTypes":["` + viewType +
+		`"]}`; !strings.Contains(v.trace(), declared) {
 		v.Errorf("the host does not declare %s", declared)
 	}
 }

@@ -15,7 +15,8 @@ var own = regexp.MustCompile(`\d{3}-project|\d{13}-[a-z0-9]{6}|goose_mcp_respons
 // Behind "runnel wrap --", a host's model reads of a server what it reads without runnel. Each call is made
 // twice.
 func TestWrapped(t *testing.T) {
-	filesystem := install(t, Host{Name: "filesystem", Program: "@modelcontextprotocol/server-filesystem/dist/index.js"})
+	filesystem := install(t, Host{Name: "filesystem",
+		Program: "@modelcontextprotocol/server-filesystem/dist/index.js"})
 	reporters, err := filepath.Abs("reporters.mjs")
 	if err != nil {
 		t.Fatal(err)
@@ -36,9 +37,11 @@ func TestWrapped(t *testing.T) {
 				return []Call{
 					{Tool: "list_allowed_directories"},
 					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "small.txt")}},
-					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "large.txt")}}, // more than the host takes
-					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "none.txt")}},  // an error
-					{Tool: "read_text_file", Args: object{"path": "/etc/hostname"}},                     // not allowed
+					// More than the host takes.
+					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "large.txt")}},
+					// An error.
+					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "none.txt")}},
+					{Tool: "read_text_file", Args: object{"path": "/etc/hostname"}}, // not allowed
 					{Tool: "read_text_file", Args: object{"path": filepath.Join(project, "small.txt")}},
 				}
 			},
@@ -80,15 +83,18 @@ func TestWrapped(t *testing.T) {
 						s := Scenario{Name: "wrapped " + server.name, NoGolden: true, Limit: server.limit}
 						s.Server = func(binary, dir string) []string {
 							project := filepath.Join(dir, "project")
-							for name, text := range map[string]string{"small.txt": "a small file\n", "large.txt": strings.Repeat("a line of a large file\n", 26<<10)} {
-								if err := os.WriteFile(filepath.Join(project, name), []byte(text), 0o600); err != nil {
+							for name, text := range map[string]string{"small.txt": "a small file\n",
+								"large.txt": strings.Repeat("a line of a large file\n", 26<<10)} {
+								if err := os.WriteFile(filepath.Join(project, name), []byte(text),
+									0o600); err != nil {
 									t.Fatal(err)
 								}
 							}
 							if !wrapped {
 								return server.command(project)
 							}
-							return append([]string{binary, "wrap", "--state", filepath.Join(dir, "state"), "--"}, server.command(project)...)
+							return append([]string{binary, "wrap", "--state", filepath.Join(dir, "state"),
+								"--"}, server.command(project)...)
 						}
 						s.Play = func(run *Run, results []Result) []Call {
 							calls := server.calls(filepath.Join(run.Dir, "project"))

@@ -150,13 +150,15 @@ func TestWhatACallHasMade(t *testing.T) {
 		if want := fmt.Sprintf("new%d.txt\nreport/deep/x y.json\nreport/old.html", n); summary(got) != want {
 			t.Fatalf("call %d:\n%s\nwant\n%s", n, summary(got), want)
 		}
-		if want := "runnel://tasks/" + m.id + "/files/report/deep/x%20y.json"; got[1].URI != want || got[1].MimeType != "application/json" || got[1].Size != 11 {
+		if want := "runnel://tasks/" + m.id + "/files/report/deep/x%20y.json"; got[1].URI != want ||
+			got[1].MimeType != "application/json" || got[1].Size != 11 {
 			t.Errorf("%+v, want %s", got[1], want)
 		}
 		if got := stored(t, runner, m.id, fmt.Sprint("new", n, ".txt")); got != "password ***\n" {
 			t.Errorf("%q", got)
 		}
-		if got, want := stored(t, runner, m.id, "report/deep/x y.json"), fmt.Sprintf(`{"round":%d}`, n); got != want {
+		if got, want := stored(t, runner, m.id, "report/deep/x y.json"),
+			fmt.Sprintf(`{"round":%d}`, n); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -218,7 +220,8 @@ func picture(t *testing.T, width, height int, noise bool) []byte {
 // a link.
 func TestPictures(t *testing.T) {
 	dir, runner := t.TempDir(), newRunner(t)
-	small, wide, noise := picture(t, 640, 480, false), picture(t, 4000, 1000, false), picture(t, 800, 600, true)
+	small, wide, noise := picture(t, 640, 480, false), picture(t, 4000, 1000, false),
+		picture(t, 800, 600, true)
 	bomb := bytes.Clone(small)
 	copy(bomb[16:], []byte{0, 0, 0xff, 0xff, 0, 0, 0xff, 0xff}) // its header says 65535×65535
 	sound := append([]byte("RIFF\x24\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x44\xac\x00\x00\x88\x58\x01\x00\x02\x00\x10\x00data\x00\x00\x00\x00"), make([]byte, 64)...)
@@ -236,7 +239,8 @@ func TestPictures(t *testing.T) {
 		if summary(got) != want {
 			t.Fatalf("got\n%s", summary(got))
 		}
-		if data, _ := base64.StdEncoding.DecodeString(got[0].Data); !bytes.Equal(data, small) || got[0].MimeType != "image/png" {
+		if data, _ := base64.StdEncoding.DecodeString(got[0].Data); !bytes.Equal(data, small) ||
+			got[0].MimeType != "image/png" {
 			t.Error("a small picture has changed")
 		}
 		for i, most := range map[int]int{2: 1568, 4: 800} {
@@ -249,7 +253,8 @@ func TestPictures(t *testing.T) {
 		if stored(t, runner, m.id, "3noise.png") != string(noise) {
 			t.Error("the file of a scaled picture is not the original")
 		}
-		for name := range map[string]bool{"1small.png": true, "2wide.png": true, "3noise.png": true, "4bomb.png": true, "5sound.wav": true, "6drawing.svg": true} {
+		for name := range map[string]bool{"1small.png": true, "2wide.png": true, "3noise.png": true,
+			"4bomb.png": true, "5sound.wav": true, "6drawing.svg": true} {
 			_ = os.Remove(filepath.Join(dir, name))
 		}
 	}

@@ -73,7 +73,10 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 	if err != nil {
 		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: %v]", err))}
 	}
-	maps.DeleteFunc(after, func(name string, _ os.FileInfo) bool { return !m.before.isChanged(name, after[name]) })
+	maps.DeleteFunc(after, func(name string,
+		_ os.FileInfo) bool {
+		return !m.before.isChanged(name, after[name])
+	})
 	if len(after) == 0 {
 		return nil
 	}
@@ -85,7 +88,8 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 	names := slices.Sorted(maps.Keys(after))
 	for i, name := range names {
 		if c.kept == m.rules.Max {
-			c.leaveOut(fmt.Sprintf("%d more", len(names)-i), fmt.Errorf("a result has at most %d files (artifacts.max)", c.kept))
+			c.leaveOut(fmt.Sprintf("%d more", len(names)-i),
+				fmt.Errorf("a result has at most %d files (artifacts.max)", c.kept))
 			break
 		}
 		if err := c.take(ctx, name, after[name]); err != nil {
@@ -173,7 +177,8 @@ func (c *collection) take(ctx context.Context, name string, listed os.FileInfo) 
 }
 
 func (c *collection) tooLarge(size int64) error {
-	return fmt.Errorf("its %d bytes do not fit into what is left of %s (artifacts.maxBytes)", size, *c.made.rules.MaxBytes)
+	return fmt.Errorf("its %d bytes do not fit into what is left of %s (artifacts.maxBytes)", size,
+		*c.made.rules.MaxBytes)
 }
 
 // show adds a file to the content: itself if it is a picture or a sound that fits, and a link. No item takes

@@ -96,7 +96,10 @@ func findWide(head []byte) encoding.Encoding {
 	}
 	charset := unicode.UTF16(order, unicode.IgnoreBOM)
 	text, err := charset.NewDecoder().Bytes(head)
-	isBinary := func(r rune) bool { return !strconv.IsPrint(r) && !strings.ContainsRune("\a\b\t\n\v\f\r\x1b", r) }
+	isBinary := func(r rune) bool {
+		return !strconv.IsPrint(r) &&
+			!strings.ContainsRune("\a\b\t\n\v\f\r\x1b", r)
+	}
 	if err != nil || bytes.ContainsFunc(text, isBinary) {
 		return nil
 	}

@@ -118,7 +118,8 @@ func TestFilesThatACommandDidNotMake(t *testing.T) {
 			_ = os.Rename(filepath.Join(dir, "above"), filepath.Join(dir, "moved"))
 		}}
 		got := summary(items(t, toolstest.CallBy(t, runner, m, nil).Content))
-		if lines := strings.Split(got, "\n"); slices.Contains(lines, "report/key") || slices.Contains(lines, "moved/hidden/key") {
+		if lines := strings.Split(got, "\n"); slices.Contains(lines, "report/key") ||
+			slices.Contains(lines, "moved/hidden/key") {
 			t.Errorf("got\n%s", got)
 		}
 		_ = os.Rename(filepath.Join(dir, "moved"), filepath.Join(dir, "above"))

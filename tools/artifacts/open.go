@@ -23,7 +23,8 @@ func checkName(name string) error {
 	switch {
 	case len(name) > maxName:
 		return fmt.Errorf("its name has more than %d bytes", maxName)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }):
+	case !utf8.ValidString(name) ||
+		strings.ContainsFunc(name, func(r rune) bool { return unicode.IsControl(r) || r == '\\' }):
 		return errors.New("its name has control characters, a backslash, or is not UTF-8")
 	case !fs.ValidPath(name):
 		return errors.New("its name leads out of the directory")

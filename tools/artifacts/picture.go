@@ -63,11 +63,14 @@ func shown(ctx context.Context, data []byte, kind string, limit int) (item mcp.C
 	}
 	for side := min(longest, maxSide); side >= minSide; side /= 2 {
 		scale := float64(side) / float64(longest)
-		bounds := image.Rect(0, 0, max(int(math.Round(float64(size.Width)*scale)), 1), max(int(math.Round(float64(size.Height)*scale)), 1))
+		bounds := image.Rect(0, 0, max(int(math.Round(float64(size.Width)*scale)), 1),
+			max(int(math.Round(float64(size.Height)*scale)), 1))
 		small := scaled(picture, bounds)
 		encoded, made := encode(small, format, limit)
 		if encoded != nil {
-			return mcp.Image(encoded, made), fmt.Sprintf("shown with %d×%d of its %d×%d pixels", bounds.Dx(), bounds.Dy(), size.Width, size.Height)
+			return mcp.Image(encoded, made),
+				fmt.Sprintf("shown with %d×%d of its %d×%d pixels", bounds.Dx(), bounds.Dy(), size.Width,
+					size.Height)
 		}
 	}
 	return nil, ""
@@ -113,7 +116,8 @@ func encode(picture *image.RGBA, format string, limit int) ([]byte, string) {
 		draw.Draw(white, white.Bounds(), picture, image.Point{}, draw.Over)
 		picture = white
 	}
-	if jpeg.Encode(&out, picture, &jpeg.Options{Quality: 85}) == nil && base64.StdEncoding.EncodedLen(out.Len()) <= limit {
+	if jpeg.Encode(&out, picture, &jpeg.Options{Quality: 85}) == nil &&
+		base64.StdEncoding.EncodedLen(out.Len()) <= limit {
 		return out.Bytes(), "image/jpeg"
 	}
 	return nil, ""

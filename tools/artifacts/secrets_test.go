@@ -28,15 +28,17 @@ func TestSecretsInFiles(t *testing.T) {
 	latin := "r\xe9sum\xe9 na\xefve " + strings.Repeat("caf\xe9 ", 9000)
 	numbers := strings.Repeat("\x01\x00\x02\x00\x80\x07", 100) // not a text in UTF-16
 	cases := map[string]struct{ content, want, kind string }{
-		"controls":  {"progress a\bb " + secret + "\x07\n", "progress a\bb ***\x07\n", "application/octet-stream"},
+		"controls": {"progress a\bb " + secret + "\x07\n", "progress a\bb ***\x07\n",
+			"application/octet-stream"},
 		"magic":     {"MZ password " + secret + "\n", "MZ password ***\n", ""}, // programs begin so
 		"latin":     {latin + secret, latin + "***", ""},
 		"untouched": {latin, latin, ""},
 		"mark":      {"\xef\xbb\xbfa " + secret + "\n", "\xef\xbb\xbfa ***\n", "text/plain; charset=utf-8"},
-		"wide":      {"\xff\xfe" + wide("a "+secret+"\n", false), "\xff\xfe" + wide("a ***\n", false), "text/plain; charset=utf-16le"},
-		"little":    {wide("a "+secret+"\n", false), wide("a ***\n", false), ""},
-		"big":       {wide("a "+secret+"\n", true), wide("a ***\n", true), ""},
-		"numbers":   {numbers, numbers, "application/octet-stream"},
+		"wide": {"\xff\xfe" + wide("a "+secret+"\n", false), "\xff\xfe" + wide("a ***\n", false),
+			"text/plain; charset=utf-16le"},
+		"little":  {wide("a "+secret+"\n", false), wide("a ***\n", false), ""},
+		"big":     {wide("a "+secret+"\n", true), wide("a ***\n", true), ""},
+		"numbers": {numbers, numbers, "application/octet-stream"},
 	}
 	dir, runner := t.TempDir(), newRunner(t)
 	m := &maker{dir: dir, rules: rules(t, "'*'"), make: func() {

@@ -106,7 +106,8 @@ func TestLargeFiles(t *testing.T) {
 		}
 	}
 	grown := int64(most.HeapInuse) - int64(before.HeapInuse)
-	t.Logf("2 × %d MiB in %v: heap %d MiB more, state %d MiB", mib, took.Round(time.Millisecond), grown>>20, stored>>20)
+	t.Logf("2 × %d MiB in %v: heap %d MiB more, state %d MiB", mib, took.Round(time.Millisecond), grown>>20,
+		stored>>20)
 	if grown > 64<<20 {
 		t.Errorf("the heap has grown by %d MiB", grown>>20)
 	}

@@ -36,7 +36,8 @@ func (t *template) fill(value func(name string) string) string {
 	if len(t.names) == 0 {
 		return t.text
 	}
-	return config.Placeholder().ReplaceAllStringFunc(t.text, func(placeholder string) string { return value(strings.Trim(placeholder, "{} \t\n\f\r")) })
+	return config.Placeholder().ReplaceAllStringFunc(t.text,
+		func(placeholder string) string { return value(strings.Trim(placeholder, "{} \t\n\f\r")) })
 }
 
 // between returns the text with a blank in place of each placeholder.
@@ -90,7 +91,9 @@ func (in *inputs) parseArguments(raw json.RawMessage) (arguments, error) {
 // spell converts a JSON value to what a command reads: text as it is, a number as it was written, true or
 // false, an object as JSON. null has no value.
 func spell(v json.RawMessage) (a argument, err error) {
-	var items []json.RawMessage // starts empty: json.Unmarshal would write into the bytes of an element that is there, and v may be a default
+	// Starts empty: json.Unmarshal would write into the bytes of an element that is there, and v may be a
+	// default.
+	var items []json.RawMessage
 	if a.list = bytes.HasPrefix(v, []byte("[")); !a.list {
 		items = []json.RawMessage{v}
 	} else if err := json.Unmarshal(v, &items); err != nil {
@@ -185,8 +188,10 @@ func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
 	if strings.Contains(text, "{{") {
 		for _, m := range unclosed().FindAllStringSubmatch(t.between(), -1) {
-			if m[2] != "" || slices.Contains(in.names, m[1]) { // otherwise it may be meant for another program
-				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
+			// Otherwise it may be meant for another program.
+			if m[2] != "" || slices.Contains(in.names, m[1]) {
+				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]),
+					Allowed: "{{" + m[1] + "}}"}
 			}
 		}
 	}
@@ -194,14 +199,17 @@ func (in *inputs) template(key, text string) (*template, error) {
 	for _, name := range t.names {
 		in.used[name] = true
 		if !slices.Contains(in.names, name) {
-			return nil, &config.Error{Key: key, Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
+			return nil, &config.Error{Key: key,
+				Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.allowed()}
 		}
 		if in.arrays[name] && !slices.Contains(lists, name) {
 			lists = append(lists, name)
 		}
 	}
 	if len(lists) > 1 {
-		return nil, &config.Error{Key: key, Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]), Allowed: "one array in an element"}
+		return nil, &config.Error{Key: key,
+			Problem: fmt.Sprintf("{{%s}} and {{%s}} are both arrays", lists[0], lists[1]),
+			Allowed: "one array in an element"}
 	}
 	return &t, nil
 }

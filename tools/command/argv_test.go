@@ -18,9 +18,11 @@ func TestExpand(t *testing.T) {
 		"d":{"type":"string","default":"dflt"},"dl":{"type":"array","default":["./..."]},"any":{}}`
 	for _, test := range []struct{ command, args, want []string }{
 		{command: []string{"{{s}}"}, args: []string{`"s":"a b; $(c) \"'"`}, want: []string{`a b; $(c) "'`}},
-		{command: []string{"{{ s }}", "x{{s}}y{{n}}"}, args: []string{`"s":"", "n":1`}, want: []string{"", "xy1"}},
+		{command: []string{"{{ s }}", "x{{s}}y{{n}}"}, args: []string{`"s":"", "n":1`},
+			want: []string{"", "xy1"}},
 		{command: []string{"{{n}}"}, args: []string{`"n":1e5`}, want: []string{"1e5"}},
-		{command: []string{"{{n}}"}, args: []string{`"n":12345678901234567890`}, want: []string{"12345678901234567890"}},
+		{command: []string{"{{n}}"}, args: []string{`"n":12345678901234567890`},
+			want: []string{"12345678901234567890"}},
 		{command: []string{"{{n}}"}, args: []string{`"n":-0.50`}, want: []string{"-0.50"}},
 		{command: []string{"--v={{b}}"}, args: []string{`"b":false`}, want: []string{"--v=false"}},
 		{command: []string{"a", "{{s}}", "-x={{s}}", "b"}, args: nil, want: []string{"a", "b"}},
@@ -28,14 +30,18 @@ func TestExpand(t *testing.T) {
 		{command: []string{"{{d}}", "{{dl}}"}, args: nil, want: []string{"dflt", "./..."}},
 		{command: []string{"{{d}}"}, args: []string{`"d":"given"`}, want: []string{"given"}},
 		{command: []string{"{{d}}"}, args: []string{`"d":null`}, want: nil},
-		{command: []string{"{{list}}", "z"}, args: []string{`"list":["a b","",3,true,null]`}, want: []string{"a b", "", "3", "true", "z"}},
+		{command: []string{"{{list}}", "z"}, args: []string{`"list":["a b","",3,true,null]`},
+			want: []string{"a b", "", "3", "true", "z"}},
 		{command: []string{"{{list}}", "-I{{list}}"}, args: []string{`"list":[]`}, want: nil},
-		{command: []string{"-I{{list}}/{{s}}"}, args: []string{`"list":["a","b"],"s":"c"`}, want: []string{"-Ia/c", "-Ib/c"}},
+		{command: []string{"-I{{list}}/{{s}}"}, args: []string{`"list":["a","b"],"s":"c"`},
+			want: []string{"-Ia/c", "-Ib/c"}},
 		{command: []string{"{{any}}"}, args: []string{`"any":{"k": [1, 2]}`}, want: []string{`{"k":[1,2]}`}},
 		{command: []string{"{{s}}"}, args: []string{`"s":"{{n}}","n":1`}, want: []string{"{{n}}"}},
-		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil, want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
+		{command: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}, args: nil,
+			want: []string{"{{.Names}}", "{{json .}}", "{s}", "{{ }}"}},
 	} {
-		c, err := New("t", config.Command{Command: append([]string{"prog"}, test.command...), Input: config.Object(input)}, config.Base{})
+		c, err := New("t", config.Command{Command: append([]string{"prog"}, test.command...),
+			Input: config.Object(input)}, config.Base{})
 		if err != nil {
 			t.Errorf("%q: %v", test.command, err)
 			continue
@@ -64,7 +70,8 @@ func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
 	if in.defaults["a"] != nil || string(in.defaults["b"]) != "null" || string(in.defaults["d"]) != "[2]" {
 		t.Errorf("defaults: %s", in.defaults)
 	}
-	for input, key := range map[string]string{`{"a":[]}`: "input.a", `{"type":"object","properties":[]}`: "input.properties"} {
+	for input, key := range map[string]string{`{"a":[]}`: "input.a",
+		`{"type":"object","properties":[]}`: "input.properties"} {
 		_, err := parseInputs(config.Object(input), nil)
 		var wrong *config.Error
 		if !errors.As(err, &wrong) || wrong.Key != key {
@@ -74,7 +81,8 @@ func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
 }
 
 func TestArgumentsThatNoCommandCanTake(t *testing.T) {
-	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}{{b}}"}, Input: config.Object(`{"a":{},"b":{}}`)})
+	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}{{b}}"},
+		Input: config.Object(`{"a":{},"b":{}}`)})
 	for args, want := range map[string]string{
 		`{"a":"x\u0000y","b":""}`: `argument "a" holds a NUL character`,
 		`{"a":[1],"b":[2]}`:       `arguments "a" and "b" are both arrays`,

@@ -45,7 +45,8 @@ type Command struct {
 	env    func() []string
 
 	sandbox *sandbox.Policy // nil = the command may do all that runnel may
-	lookup  lookup          // resolves the names of hosts that it reaches through a proxy; nil = the system, tests have another
+	// Resolves the names of hosts that it reaches through a proxy; nil = the system, tests have another.
+	lookup lookup
 
 	outputSchema json.RawMessage // nil = none
 	outputs      *schema.Checker // checks the printed JSON; nil = any object is valid
@@ -67,7 +68,8 @@ func (c *Command) Describe() mcp.Tool {
 		Annotations:  c.config.Annotations,
 		Meta:         c.config.Meta,
 		// streamPartial is about the tool "when invoked as a task" (SEP-2679, 3).
-		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task, StreamPartial: c.config.Task != mcp.TaskForbidden},
+		Execution: &mcp.ToolExecution{TaskSupport: c.config.Task,
+			StreamPartial: c.config.Task != mcp.TaskForbidden},
 	}
 }
 
@@ -114,7 +116,8 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 }
 
 // run runs the command of a call.
-func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output, spec *process.Spec) *mcp.CallToolResult {
+func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output,
+	spec *process.Spec) *mcp.CallToolResult {
 	variables, err := newVariablesFile(in)
 	if err != nil {
 		return mcp.ErrorResult(err.Error())
@@ -175,7 +178,8 @@ func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (
 		return nil, nil
 	}
 	question := c.asks.fill(func(name string) string { return shown(args[name].values) })
-	answer, err := in.Ask(ctx, tools.Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	answer, err := in.Ask(ctx, tools.Question{Message: question,
+		Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 	switch {
 	case errors.Is(err, tools.ErrCannotAsk) && c.config.ConfirmFallback == "run":
 		return nil, nil
@@ -208,7 +212,8 @@ func shown(values []string) string {
 
 // prepare fills in the placeholders and finds the program.
 func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
-	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Open: c.config.TakesInput(), Pty: c.config.Pty, Stderr: c.config.Stderr, Script: c.config.Shell != ""}
+	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Open: c.config.TakesInput(), Pty: c.config.Pty,
+		Stderr: c.config.Stderr, Script: c.config.Shell != ""}
 	if columns, rows, ok := c.config.TerminalSize(); ok {
 		s.Size = pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)}
 	}
@@ -300,7 +305,8 @@ func (c *Command) maxResult() int {
 // mayDetach reports whether a call outlives this process if its client comes back for it. One whose client
 // types into it has this session; a server would hold its port when its host has left.
 func (c *Command) mayDetach() bool {
-	return c.config.Detach == config.DetachAuto && !c.OnWorkers() && !c.config.TakesInput() && c.config.Ready == ""
+	return c.config.Detach == config.DetachAuto && !c.OnWorkers() && !c.config.TakesInput() &&
+		c.config.Ready == ""
 }
 
 // Traits implements tools.Kind.
@@ -358,7 +364,8 @@ func commandLine(f *config.Command) string {
 func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
 // offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may be there to answer.
-func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output, args arguments) (*mcp.CallToolResult, error) {
+func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
+	args arguments) (*mcp.CallToolResult, error) {
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
 	}
@@ -407,7 +414,8 @@ const lineBytes = 4 << 10
 
 // recipe returns the command for the supervisor of a call.
 func (c *Command) recipe() *Recipe {
-	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir), Env: []byte(strings.Join(c.env(), "\x00"))}
+	r := &Recipe{Tool: c.name, Config: c.config, Dir: []byte(c.dir),
+		Env: []byte(strings.Join(c.env(), "\x00"))}
 	// Dir and Env hold all that is needed of them
 	r.Config.Detach = config.DetachNever
 	r.Config.Confirm = ""

@@ -25,15 +25,24 @@ func TestCommandThatCannotStart(t *testing.T) {
 		config config.Command
 		want   string
 	}{
-		{config.Command{Command: []string{"gotest"}}, "cannot start gotest: not found in PATH=" + dir + ":/nowhere"},
+		{config.Command{Command: []string{"gotest"}},
+			"cannot start gotest: not found in PATH=" + dir + ":/nowhere"},
 		{config.Command{Command: []string{"plain"}}, "cannot start plain: not executable in PATH=" + dir},
-		{config.Command{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}}, "not found in PATH=/own"},
-		{config.Command{Command: []string{"./plain"}}, "cannot start ./plain: " + dir + "/plain: permission denied"},
-		{config.Command{Command: []string{"/bin/sh"}, Dir: "missing"}, "directory " + dir + "/missing: no such file"},
-		{config.Command{Command: []string{"/bin/sh"}, Dir: "~/missing"}, "directory " + dir + "/home/missing: no such file"},
-		{config.Command{Command: []string{"/bin/sh"}, Dir: "plain"}, "directory " + dir + "/plain: not a directory"},
-		{config.Command{Command: []string{"{{cmd}}", "/bin/sh"}, Input: config.Object(`{"cmd":{}}`)}, "names the command to run has no value"},
-		{config.Command{Command: []string{"/bin/sh", "{{big}}"}, Input: config.Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)}, "argument list too long"},
+		{config.Command{Command: []string{"x"}, Env: map[string]string{"PATH": "/own"}},
+			"not found in PATH=/own"},
+		{config.Command{Command: []string{"./plain"}},
+			"cannot start ./plain: " + dir + "/plain: permission denied"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "missing"},
+			"directory " + dir + "/missing: no such file"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "~/missing"},
+			"directory " + dir + "/home/missing: no such file"},
+		{config.Command{Command: []string{"/bin/sh"}, Dir: "plain"},
+			"directory " + dir + "/plain: not a directory"},
+		{config.Command{Command: []string{"{{cmd}}", "/bin/sh"}, Input: config.Object(`{"cmd":{}}`)},
+			"names the command to run has no value"},
+		{config.Command{Command: []string{"/bin/sh", "{{big}}"},
+			Input: config.Object(`{"big":{"default":"` + strings.Repeat("x", 1<<18) + `"}}`)},
+			"argument list too long"},
 	} {
 		c, err := New("t", test.config, env)
 		if err != nil {
@@ -78,15 +87,18 @@ func TestShellArguments(t *testing.T) {
 		t.Fatal(err)
 	}
 	result, _, _ := call(t, c, `{"host":"$(id); \"x\"","list":["a b","c"],"other":"not declared","PATH":"/evil"}`)
-	if got, want := contentText(t, result.Content[0]), "$(id); \"x\"|a b\nc|3||unset|unset|c|/\n"; got != want {
+	if got, want := contentText(t, result.Content[0]),
+		"$(id); \"x\"|a b\nc|3||unset|unset|c|/\n"; got != want {
 		t.Errorf("output %q, want %q", got, want)
 	}
 }
 
 func TestEnvironmentOfACommand(t *testing.T) {
 	dir := t.TempDir()
-	c, err := New("t", config.Command{Command: []string{"env"}, Env: map[string]string{"B": "config"}, Dir: "."},
-		config.Base{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel", "PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
+	c, err := New("t", config.Command{Command: []string{"env"},
+		Env: map[string]string{"B": "config"}, Dir: "."},
+		config.Base{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "A=runnel", "B=runnel",
+			"PWD=/wrong", "RUNNEL_VARIABLES=/outer"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +111,19 @@ func TestEnvironmentOfACommand(t *testing.T) {
 
 func TestDescribeWholeSchema(t *testing.T) {
 	schema := `{"type":"object","properties":{"b":{"type":"string"},"a":true},"required":["b"]}`
-	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}", "{{b}}"}, Input: config.Object(schema)})
+	c := mustCommand(t, config.Command{Command: []string{"echo", "{{a}}", "{{b}}"},
+		Input: config.Object(schema)})
 	if got := string(c.Describe().InputSchema); got != schema {
 		t.Errorf("input schema %s", got)
 	}
 	none := mustCommand(t, config.Command{Command: []string{"echo"}})
-	if got := string(none.Describe().InputSchema); got != `{"type":"object","properties":{},"additionalProperties":false}` {
+	if got := string(none.Describe().
+		InputSchema); got != `{"type":"object","properties":{},"additionalProperties":false}` {
 		t.Errorf("input schema %s", got)
 	}
 	// A property may be named type.
-	typed := mustCommand(t, config.Command{Command: []string{"echo", "{{type}}"}, Input: config.Object(`{"type":{"type":"string"}}`)})
+	typed := mustCommand(t, config.Command{Command: []string{"echo", "{{type}}"},
+		Input: config.Object(`{"type":{"type":"string"}}`)})
 	if !json.Valid(typed.Describe().InputSchema) || len(typed.in.names) != 1 {
 		t.Errorf("input schema %s", typed.Describe().InputSchema)
 	}
@@ -160,7 +175,9 @@ func TestVariablesWithoutTMPDIR(t *testing.T) {
 func TestVariablesThatAreNoFile(t *testing.T) {
 	c := mustCommand(t, config.Command{Shell: `rm "$RUNNEL_VARIABLES"; mkfifo "$RUNNEL_VARIABLES"; echo made`})
 	result, _, _ := call(t, c, `{}`)
-	if got := contentText(t, result.Content[0]); !result.IsError || !strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") || !strings.HasSuffix(got, " is no longer a file") {
+	if got := contentText(t, result.Content[0]); !result.IsError ||
+		!strings.HasPrefix(got, "made\nthe variables that the command wrote are not taken: ") ||
+		!strings.HasSuffix(got, " is no longer a file") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -168,7 +185,8 @@ func TestVariablesThatAreNoFile(t *testing.T) {
 // The line that describes a tool shows its placeholders as they are written.
 func TestCommandLineOfADescription(t *testing.T) {
 	words := []string{"grep", "-rn", "{{pattern}}", "--dir={{dir}}/sub", "a b", "it's", "$HOME", ""}
-	if got, want := commandLine(&config.Command{Command: words}), `grep -rn {{pattern}} --dir={{dir}}/sub 'a b' 'it'\''s' '$HOME' ''`; got != want {
+	if got, want := commandLine(&config.Command{Command: words}),
+		`grep -rn {{pattern}} --dir={{dir}}/sub 'a b' 'it'\''s' '$HOME' ''`; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -21,17 +21,25 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{}, "", "nothing to run"},
 		{config.Command{Command: []string{""}}, "command[0]", "is empty"},
 		{config.Command{Command: echo, Shell: "x"}, "shell", "combined with command"},
-		{config.Command{Command: []string{"echo", "{{x}}"}, Input: config.Object(`{"y":{}}`)}, "command[1]", "{{x}} names no input (allowed: y)"},
+		{config.Command{Command: []string{"echo", "{{x}}"}, Input: config.Object(`{"y":{}}`)}, "command[1]",
+			"{{x}} names no input (allowed: y)"},
 		{config.Command{Command: []string{"echo", "{{x}}"}}, "command[1]", "allowed: none"},
-		{config.Command{Command: []string{"echo", "{{x}}{{y}}"}, Input: config.Object(`{"x":{"type":"array"},"y":{"type":"array"}}`)}, "command[1]", "both arrays"},
-		{config.Command{Command: []string{"/bin/bash", "-ec", "ls {{x}}"}, Input: config.Object(`{"x":{}}`)}, "command[2]", `the key shell, with "$x"`},
-		{config.Command{Command: []string{"env", "sh", "-c", "ls '{{x}}'"}, Input: config.Object(`{"x":{}}`)}, "command[3]", "would be code"},
+		{config.Command{Command: []string{"echo", "{{x}}{{y}}"},
+			Input: config.Object(`{"x":{"type":"array"},"y":{"type":"array"}}`)}, "command[1]",
+			"both arrays"},
+		{config.Command{Command: []string{"/bin/bash", "-ec", "ls {{x}}"}, Input: config.Object(`{"x":{}}`)},
+			"command[2]", `the key shell, with "$x"`},
+		{config.Command{Command: []string{"env", "sh", "-c", "ls '{{x}}'"}, Input: config.Object(`{"x":{}}`)},
+			"command[3]", "would be code"},
 		{config.Command{Command: echo, Stdin: "{{x}}"}, "stdin", "{{x}} names no input"},
-		{config.Command{Command: echo, Required: []string{"x"}, Input: config.Object(`{"y":{}}`)}, "required", `"x" names no input (allowed: y)`},
+		{config.Command{Command: echo, Required: []string{"x"}, Input: config.Object(`{"y":{}}`)}, "required",
+			`"x" names no input (allowed: y)`},
 		{config.Command{Command: echo, Input: config.Object(`{"x":1}`)}, "input.x", "not a JSON Schema"},
 		{config.Command{Command: echo, Input: config.Object(`{"type":"array"}`)}, "input.type", "array"},
-		{config.Command{Command: echo, Input: config.Object(`{"type":"object"}`), Required: []string{"x"}}, "required", "whole schema"},
-		{config.Command{Shell: "echo", Input: config.Object(`{"dry-run":{}}`)}, "input.dry-run", "environment variable"},
+		{config.Command{Command: echo, Input: config.Object(`{"type":"object"}`), Required: []string{"x"}},
+			"required", "whole schema"},
+		{config.Command{Shell: "echo", Input: config.Object(`{"dry-run":{}}`)}, "input.dry-run",
+			"environment variable"},
 		{config.Command{Shell: "echo {{x}}", Input: config.Object(`{"x":{}}`)}, "shell", `allowed: "$x"`},
 		{config.Command{Command: echo, Stderr: "merged"}, "stderr", "allowed: merge, separate, discard"},
 		{config.Command{Command: echo, ANSI: "no"}, "ansi", "allowed: strip, keep"},
@@ -48,10 +56,14 @@ func TestConfigErrors(t *testing.T) {
 		{config.Command{Command: echo, MaxOutput: new(config.Size(0))}, "maxOutput", "1 or more"},
 		{config.Command{Command: echo, Input: config.Object(`{"a":`)}, "input", "is not a JSON object"},
 		{config.Command{Command: echo, Input: config.Object(`[]`)}, "input", "is not a JSON object"},
-		{config.Command{Command: echo, Input: config.Object("{\"a\":{\"title\":\"\xff\"}}")}, "input", "is not a JSON object"},
-		{config.Command{Command: echo, Structured: "json", OutputSchema: config.Object(`{"a"`)}, "outputSchema", "is not a JSON object"},
-		{config.Command{Command: echo, OutputSchema: config.Object(`{"properties":{}}`)}, "outputSchema", "allowed: structured: json"},
-		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env", "not a name for a variable"},
+		{config.Command{Command: echo, Input: config.Object("{\"a\":{\"title\":\"\xff\"}}")}, "input",
+			"is not a JSON object"},
+		{config.Command{Command: echo, Structured: "json", OutputSchema: config.Object(`{"a"`)},
+			"outputSchema", "is not a JSON object"},
+		{config.Command{Command: echo, OutputSchema: config.Object(`{"properties":{}}`)}, "outputSchema",
+			"allowed: structured: json"},
+		{config.Command{Command: echo, Env: map[string]string{"A=B": ""}}, "env",
+			"not a name for a variable"},
 	} {
 		_, err := New("t", test.config, config.Base{})
 		var ce *config.Error
@@ -66,24 +78,28 @@ func TestEmptyOutputSchemaSaysNothing(t *testing.T) {
 }
 
 func TestUnits(t *testing.T) {
-	for text, want := range map[string]config.Size{"0": 0, "17": 17, "64KiB": 64 << 10, "16 MiB": 16 << 20, "1GiB": 1 << 30, "5B": 5} {
+	for text, want := range map[string]config.Size{"0": 0, "17": 17, "64KiB": 64 << 10, "16 MiB": 16 << 20,
+		"1GiB": 1 << 30, "5B": 5} {
 		var got config.Size
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%s: %d, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "KiB", "1.5MiB", "-1", "1KB", "9223372036854775807KiB", "99999999999999999999"} {
+	for _, text := range []string{"", "KiB", "1.5MiB", "-1", "1KB", "9223372036854775807KiB",
+		"99999999999999999999"} {
 		var got config.Size
 		if err := got.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%s: %d, want an error", text, got)
 		}
 	}
-	for size, want := range map[config.Size]string{0: "0", 17: "17", 64 << 10: "64KiB", 3 << 20: "3MiB", 1<<20 + 1: "1048577"} {
+	for size, want := range map[config.Size]string{0: "0", 17: "17", 64 << 10: "64KiB", 3 << 20: "3MiB",
+		1<<20 + 1: "1048577"} {
 		if got := size.String(); got != want {
 			t.Errorf("%d: %s", size, got)
 		}
 	}
-	for d, want := range map[time.Duration]string{30 * time.Minute: "30m", time.Hour: "1h", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 0: "0s", 100 * time.Minute: "1h40m"} {
+	for d, want := range map[time.Duration]string{30 * time.Minute: "30m", time.Hour: "1h",
+		90 * time.Second: "1m30s", 10 * time.Second: "10s", 0: "0s", 100 * time.Minute: "1h40m"} {
 		if got := config.Duration(d).String(); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)
 		}
@@ -105,7 +121,8 @@ func TestDurationNeedsAUnit(t *testing.T) {
 // A placeholder after the script is an argument of it, and the file of a script is no code either.
 func TestShellsWithArguments(t *testing.T) {
 	for _, argv := range [][]string{{"sh", "-c", `echo "$1"`, "sh", "{{x}}"}, {"bash", "{{x}}"}} {
-		if _, err := New("t", config.Command{Command: argv, Input: config.Object(`{"x":{}}`)}, config.Base{}); err != nil {
+		if _, err := New("t", config.Command{Command: argv, Input: config.Object(`{"x":{}}`)},
+			config.Base{}); err != nil {
 			t.Errorf("%q: %v", argv, err)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 func FromLine(spec string, env config.Base) (*Command, error) {
 	name, line, ok := strings.Cut(spec, "=")
 	if !ok {
-		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'", "%q is not a tool", spec)
+		return nil, config.Wrong("NAME=COMMAND, such as 'search=grep -rn {{pattern}} .'",
+			"%q is not a tool", spec)
 	}
 	words, err := config.SplitWords(line)
 	if err != nil {
@@ -21,7 +22,8 @@ func FromLine(spec string, env config.Base) (*Command, error) {
 	}
 	for _, sign := range []string{"|", "||", "&&", "&", ">", ">>", "<", "2>&1"} {
 		if slices.Contains(words, sign) && slices.Contains(strings.Fields(line), sign) { // without quotes
-			return nil, config.Wrong("'"+name+`=sh -c "..."', or the sign in quotes`, "tool %q: no shell reads the command, and %s would be an argument", name, sign)
+			return nil, config.Wrong("'"+name+`=sh -c "..."', or the sign in quotes`,
+				"tool %q: no shell reads the command, and %s would be an argument", name, sign)
 		}
 	}
 	var names []string

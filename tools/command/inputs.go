@@ -27,7 +27,8 @@ type inputs struct {
 // (the value of a property named type would be a schema). Otherwise it holds the properties, and no others
 // are allowed: a misspelt argument is an error.
 func parseInputs(input config.Object, required []string) (*inputs, error) {
-	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{}, options: map[string]bool{}, used: map[string]bool{}}
+	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{},
+		options: map[string]bool{}, used: map[string]bool{}}
 	if len(input) == 0 {
 		input = config.Object("{}")
 	}
@@ -35,10 +36,12 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 	kind := rawjson.StringMember(input, "type")
 	if in.whole = kind != ""; in.whole {
 		if kind != "object" {
-			return nil, &config.Error{Key: "input.type", Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
+			return nil, &config.Error{Key: "input.type",
+				Problem: fmt.Sprintf("a schema of type %s cannot be a tool's input", kind), Allowed: "object"}
 		}
 		if len(required) > 0 {
-			return nil, &config.Error{Key: "required", Problem: "cannot be combined with a whole schema", Allowed: "required inside input"}
+			return nil, &config.Error{Key: "required", Problem: "cannot be combined with a whole schema",
+				Allowed: "required inside input"}
 		}
 		in.schema = input
 		if properties = rawjson.Member(input, "properties"); properties == nil {
@@ -50,19 +53,22 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 	}
 	for _, name := range required {
 		if !slices.Contains(in.names, name) {
-			return nil, &config.Error{Key: "required", Problem: fmt.Sprintf("%q names no input", name), Allowed: in.allowed()}
+			return nil, &config.Error{Key: "required", Problem: fmt.Sprintf("%q names no input", name),
+				Allowed: in.allowed()}
 		}
 	}
 	if !in.whole {
 		inner := func(list json.RawMessage) string { list = bytes.TrimSpace(list); return string(list[1 : len(list)-1]) }
-		in.schema = tools.ObjectSchema(inner(properties), inner(rawjson.Encode(append([]string{}, required...))))
+		in.schema = tools.ObjectSchema(inner(properties),
+			inner(rawjson.Encode(append([]string{}, required...))))
 	}
 	return in, nil
 }
 
 func (in *inputs) readProperties(properties json.RawMessage) error {
 	if properties[0] != '{' && properties[0] != 'n' {
-		return &config.Error{Key: "input.properties", Problem: "is not a mapping", Allowed: "names of arguments, each with its JSON Schema"}
+		return &config.Error{Key: "input.properties", Problem: "is not a mapping",
+			Allowed: "names of arguments, each with its JSON Schema"}
 	}
 	if properties[0] != '{' {
 		return nil
@@ -85,9 +91,11 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 				}
 			}
 			kind := rawjson.StringMember(schema, "type")
-			in.options[name] = kind == "integer" || kind == "number" || rawjson.Member(schema, "enum") != nil // one that the config lists
+			// One that the config lists.
+			in.options[name] = kind == "integer" || kind == "number" || rawjson.Member(schema, "enum") != nil
 		default:
-			return &config.Error{Key: "input." + name, Problem: "is not a JSON Schema", Allowed: "a mapping such as {type: string, description: ...}"}
+			return &config.Error{Key: "input." + name, Problem: "is not a JSON Schema",
+				Allowed: "a mapping such as {type: string, description: ...}"}
 		}
 	}
 	return nil

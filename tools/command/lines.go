@@ -18,7 +18,8 @@ func (l *lineBuffer) add(text []byte, emit func(text []byte, ends []int)) {
 	l.held = append(l.held, text...)
 	l.ends = l.ends[:0]
 	end := 0
-	for line := range bytes.Lines(l.held[from:]) { // line by line, so that each search for \r stays within a line
+	// line by line, so that each search for \r stays within a line.
+	for line := range bytes.Lines(l.held[from:]) {
 		for n := lineEnd(line); n > 0; n = lineEnd(line) {
 			line, from = line[n:], from+n
 			end = from

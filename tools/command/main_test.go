@@ -43,7 +43,8 @@ var children = map[string]func(args []string){
 		}
 		log := partials.NewLog(nil)
 		go func() {
-			_, _ = c.Call(context.Background(), &tools.Call{}, tools.NewOutput(context.Background(), log, nil))
+			_, _ = c.Call(context.Background(), &tools.Call{},
+				tools.NewOutput(context.Background(), log, nil))
 		}()
 		r := log.NewReader(0)
 		for r.Wait(context.Background(), 1) == nil {
@@ -56,7 +57,8 @@ var children = map[string]func(args []string){
 	// impatient runs args[1] with an idleTimeout of args[0] until stdin ends, and says whether it runs still.
 	"impatient": func(args []string) {
 		idle, _ := time.ParseDuration(args[0])
-		c, err := New("test", config.Command{Shell: args[1], IdleTimeout: config.Duration(idle)}, config.Base{Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Shell: args[1], IdleTimeout: config.Duration(idle)},
+			config.Base{Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -88,7 +90,8 @@ var children = map[string]func(args []string){
 		fmt.Println("now")
 		for range 4 {
 			go func() {
-				_, _ = c.Call(context.Background(), &tools.Call{}, tools.NewOutput(context.Background(), partials.NewLog(nil), nil))
+				_, _ = c.Call(context.Background(), &tools.Call{},
+					tools.NewOutput(context.Background(), partials.NewLog(nil), nil))
 			}()
 		}
 		time.Sleep(time.Hour)
@@ -201,7 +204,8 @@ func start(t *testing.T, c *Command, args string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	log := partials.NewLog(nil)
-	r := &running{t: t, cancel: cancel, in: &tools.Call{Arguments: json.RawMessage(args)}, reader: log.NewReader(0), done: make(chan struct{})}
+	r := &running{t: t, cancel: cancel, in: &tools.Call{Arguments: json.RawMessage(args)},
+		reader: log.NewReader(0), done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.result, r.err = c.Call(ctx, r.in, tools.NewOutput(ctx, log, nil))
@@ -223,7 +227,8 @@ func noGoroutines(t *testing.T) {
 	buf := make([]byte, 1<<20)
 	for {
 		stacks := string(buf[:runtime.Stack(buf, true)])
-		if !strings.Contains(stacks, "process.(*Child)") && !strings.Contains(stacks, "command.(*textStream)") {
+		if !strings.Contains(stacks, "process.(*Child)") &&
+			!strings.Contains(stacks, "command.(*textStream)") {
 			return
 		}
 		if time.Now().After(deadline) {

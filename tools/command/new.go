@@ -47,7 +47,8 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	if conf.MaxResult == nil && base.MaxResult > 0 {
 		defer func() { c.config.MaxResult = &base.MaxResult }()
 	}
-	for _, build := range []func() error{c.buildInputs, c.config.Complete, c.buildProgram, c.buildTexts, c.buildOutput} {
+	for _, build := range []func() error{c.buildInputs, c.config.Complete, c.buildProgram, c.buildTexts,
+		c.buildOutput} {
 		if err := build(); err != nil {
 			return nil, err
 		}
@@ -74,7 +75,8 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 func (c *Command) checkUsed() error {
 	for _, name := range c.in.names {
 		if c.config.Shell == "" && !c.in.used[name] && len(c.argv) > 0 {
-			return &config.Error{Key: c.in.key([]string{"properties", name}), Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
+			return &config.Error{Key: c.in.key([]string{"properties", name}),
+				Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
 		}
 	}
 	return nil
@@ -82,13 +84,17 @@ func (c *Command) checkUsed() error {
 
 // buildInputs checks the name and reads the inputs.
 func (c *Command) buildInputs() (err error) {
-	for key, object := range map[string]config.Object{"input": c.config.Input, "outputSchema": c.config.OutputSchema, "_meta": c.config.Meta} {
-		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) { // possible if the config was made in Go
-			return &config.Error{Key: key, Problem: "is not a JSON object", Allowed: "properties, or a JSON Schema of type object"}
+	for key, object := range map[string]config.Object{"input": c.config.Input,
+		"outputSchema": c.config.OutputSchema, "_meta": c.config.Meta} {
+		// Possible if the config was made in Go.
+		if len(object) > 0 && (object[0] != '{' || !json.Valid(object) || !utf8.Valid(object)) {
+			return &config.Error{Key: key, Problem: "is not a JSON object",
+				Allowed: "properties, or a JSON Schema of type object"}
 		}
 	}
 	if tools.CheckName(c.name) != nil {
-		return &config.Error{Problem: fmt.Sprintf("%q is not a name for a tool", c.name), Allowed: "1 to 128 letters, digits, _, - and ."}
+		return &config.Error{Problem: fmt.Sprintf("%q is not a name for a tool", c.name),
+			Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
 	c.in, err = parseInputs(c.config.Input, c.config.Required)
 	return err
@@ -102,13 +108,15 @@ func (c *Command) buildProgram() error {
 	case len(c.config.Command) == 0 && c.config.Runs != "":
 		return nil // the workers have it
 	case len(c.config.Command) == 0:
-		return &config.Error{Problem: "names nothing to run", Allowed: "command (a list of words) or shell (a script)"}
+		return &config.Error{Problem: "names nothing to run",
+			Allowed: "command (a list of words) or shell (a script)"}
 	case c.config.Command[0] == "":
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
 	for i, name := range c.config.Options {
 		if !slices.Contains(c.in.names, name) {
-			return &config.Error{Key: fmt.Sprintf("options[%d]", i), Problem: fmt.Sprintf("%q names no input", name), Allowed: c.in.allowed()}
+			return &config.Error{Key: fmt.Sprintf("options[%d]", i),
+				Problem: fmt.Sprintf("%q names no input", name), Allowed: c.in.allowed()}
 		}
 		c.in.options[name] = true
 	}
@@ -122,14 +130,17 @@ func (c *Command) buildProgram() error {
 		if code[i] && len(t.names) > 0 {
 			name := t.names[0]
 			return &config.Error{
-				Key: fmt.Sprintf("command[%d]", i), Problem: "{{" + name + "}} is in a script, where its value would be code",
-				Allowed: "the key shell, with " + inScript(name) + " in its script; {{" + name + "}} as an argument after the script; or, if a caller may run any code, " + anyCode(name),
+				Key:     fmt.Sprintf("command[%d]", i),
+				Problem: "{{" + name + "}} is in a script, where its value would be code",
+				Allowed: "the key shell, with " + inScript(name) + " in its script; {{" + name +
+					"}} as an argument after the script; or, if a caller may run any code, " + anyCode(name),
 			}
 		}
 		// Only directly after "--": in [sudo, --, ssh, "{{host}}"] it ends the options of sudo. find takes an
 		// expression after it (find -- -delete).
 		t.options = ended || len(t.names) == 0 || config.Placeholder().FindStringIndex(element)[0] > 0
-		ended = element == "--" && !slices.ContainsFunc(c.config.Command[:i], isFind) || element == "--end-of-options" || ended && len(t.names) > 0
+		ended = element == "--" && !slices.ContainsFunc(c.config.Command[:i], isFind) ||
+			element == "--end-of-options" || ended && len(t.names) > 0
 		c.argv = append(c.argv, *t)
 	}
 	return nil
@@ -144,33 +155,43 @@ var variableName = sync.OnceValue(func() *regexp.Regexp {
 // systemVariables are names that no input of a shell tool may have; one that ends with _ is a beginning. On
 // Windows their case does not count.
 var systemVariables = []string{
-	"PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "OLDPWD", "TMPDIR", "TERM", "LANG", "LC_", "LD_", "DYLD_", "RUNNEL_",
-	"IFS", "ENV", "BASH_", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "ZDOTDIR", "FPATH", "GCONV_PATH", "NLSPATH", "TZ",
-	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH", "GIT_", "EDITOR", "VISUAL", "PAGER",
-	"TEMP", "TMP", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "USERPROFILE", "USERNAME", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PSMODULEPATH",
+	"PATH", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "OLDPWD", "TMPDIR", "TERM", "LANG", "LC_", "LD_",
+	"DYLD_", "RUNNEL_",
+	"IFS", "ENV", "BASH_", "SHELLOPTS", "BASHOPTS", "PS4", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND",
+	"ZDOTDIR", "FPATH", "GCONV_PATH", "NLSPATH", "TZ",
+	"PYTHONPATH", "PYTHONSTARTUP", "PYTHONHOME", "PERL5LIB", "PERL5OPT", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS",
+	"NODE_PATH", "GIT_", "EDITOR", "VISUAL", "PAGER",
+	"TEMP", "TMP", "PATHEXT", "COMSPEC", "SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "USERPROFILE", "USERNAME",
+	"APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PSMODULEPATH",
 }
 
 // buildShell checks a script. Its arguments are only environment variables, so that no value is ever read as
 // part of the script.
 func (c *Command) buildShell() error {
 	if len(c.config.Command) > 0 {
-		return &config.Error{Key: "shell", Problem: "cannot be combined with command", Allowed: "one of the two"}
+		return &config.Error{Key: "shell", Problem: "cannot be combined with command",
+			Allowed: "one of the two"}
 	}
 	for _, name := range c.in.names {
 		if !variableName().MatchString(name) {
-			return &config.Error{Key: "input." + name, Problem: "is not a name for an environment variable, which shell makes of it", Allowed: "letters, digits and _, no digit first"}
+			return &config.Error{Key: "input." + name,
+				Problem: "is not a name for an environment variable, which shell makes of it",
+				Allowed: "letters, digits and _, no digit first"}
 		}
 	}
 	for _, name := range c.in.names {
 		for _, reserved := range systemVariables {
-			if process.SameVariable(name, reserved) || strings.HasSuffix(reserved, "_") && strings.HasPrefix(name, reserved) {
-				return &config.Error{Key: "input." + name, Problem: "the system or the shell reads an environment variable of that name, and a caller must not set it", Allowed: "another name, such as the_" + strings.ToLower(name)}
+			if process.SameVariable(name, reserved) ||
+				strings.HasSuffix(reserved, "_") && strings.HasPrefix(name, reserved) {
+				return &config.Error{Key: "input." + name,
+					Problem: "the system or the shell reads an environment variable of that name, and a caller must not set it", Allowed: "another name, such as the_" + strings.ToLower(name)}
 			}
 		}
 	}
 	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
 		if slices.Contains(c.in.names, m[1]) {
-			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script", Allowed: inScript(m[1])}
+			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script",
+				Allowed: inScript(m[1])}
 		}
 	}
 	if err := checkScript(c.config.Shell, c.in.names); err != nil {
@@ -213,7 +234,8 @@ func (c *Command) environment(vars []string) []string {
 // buildOutput checks the keys about the output and structuredContent.
 func (c *Command) buildOutput() error {
 	if _, err := text.NewDecoder(c.config.Encoding, 0); err != nil {
-		return &config.Error{Key: "encoding", Problem: err.Error(), Allowed: "auto, utf-8, utf-16le, gbk, shift_jis, windows-1252, cp850 and other names of the WHATWG Encoding Standard"}
+		return &config.Error{Key: "encoding", Problem: err.Error(),
+			Allowed: "auto, utf-8, utf-16le, gbk, shift_jis, windows-1252, cp850 and other names of the WHATWG Encoding Standard"}
 	}
 	if c.config.Structured == config.StructuredSummary {
 		c.outputSchema = summarySchema
@@ -226,14 +248,17 @@ func (c *Command) buildOutput() error {
 		if string(source) == "{}" {
 			return nil
 		}
-		return &config.Error{Key: "outputSchema", Problem: "describes what the command prints, which is not in the result as JSON", Allowed: "structured: json beside it"}
+		return &config.Error{Key: "outputSchema",
+			Problem: "describes what the command prints, which is not in the result as JSON",
+			Allowed: "structured: json beside it"}
 	}
 	switch kind := string(rawjson.Member(source, "type")); kind {
 	case `"object"`:
 	case "": // it is required (server/tools, "Output Schema", before 2026-07-28)
 		source = rawjson.WithMember(source, "type", "object")
 	default:
-		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object", Allowed: "object"}
+		return &config.Error{Key: "outputSchema.type", Problem: kind + ": what a tool returns is an object",
+			Allowed: "object"}
 	}
 	c.outputSchema = source
 	c.outputs = schema.New(source, "member")

@@ -39,7 +39,8 @@ func TestToolsOfAConfig(t *testing.T) {
 	var names []string
 	for _, command := range commands {
 		names = append(names, command.name)
-		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" && !strings.HasSuffix(command.dir, strings.TrimPrefix(want, "../..")) {
+		if want := filepath.Join(configFiles, "good", "sub", "dir"); command.name == "test" &&
+			!strings.HasSuffix(command.dir, strings.TrimPrefix(want, "../..")) {
 			t.Errorf("dir %q, want %q: relative to the file", command.dir, want)
 		}
 	}
@@ -77,7 +78,8 @@ func TestSchemaShowsCommandDefaults(t *testing.T) {
 			return f.Tag.Get("yaml") == key
 		})
 		v := reflect.Indirect(filled.FieldByIndex(f.Index))
-		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want && (got != "0" || !v.IsZero()) {
+		if got, want := fmt.Sprint(p.Default), fmt.Sprint(v.Interface()); got != want &&
+			(got != "0" || !v.IsZero()) {
 			t.Errorf("%s: the schema says %s, the command has %s", key, got, want)
 		}
 		if p.Enum != nil {

@@ -22,7 +22,8 @@ import (
 
 func TestStatusMessageIsBounded(t *testing.T) {
 	o := endOf(t, partials.Chunk{Data: []byte(strings.Repeat("x", 5000))})
-	if got := o.statusMessage(); len(got) != tasks.MaxStatusMessage || !strings.HasPrefix(got, "timed out after 30m\nxxx") {
+	if got := o.statusMessage(); len(got) != tasks.MaxStatusMessage ||
+		!strings.HasPrefix(got, "timed out after 30m\nxxx") {
 		t.Errorf("%d bytes: %.40q", len(got), got)
 	}
 }
@@ -31,7 +32,8 @@ func TestStatusMessageIsBounded(t *testing.T) {
 func TestStatusMessageHasTheLastLine(t *testing.T) {
 	var chunks []partials.Chunk
 	for range 3000 {
-		chunks = append(chunks, partials.Chunk{Data: []byte("1\n")}, partials.Chunk{Data: []byte("2\n"), Stream: partials.Stderr})
+		chunks = append(chunks, partials.Chunk{Data: []byte("1\n")},
+			partials.Chunk{Data: []byte("2\n"), Stream: partials.Stderr})
 	}
 	o := endOf(t, append(chunks, partials.Chunk{Data: []byte("last\n")})...)
 	if got := o.statusMessage(); !strings.HasSuffix(got, "\n1\n2\nlast") {
@@ -45,7 +47,8 @@ func endOf(t *testing.T, chunks ...partials.Chunk) *outcome {
 	if err := log.Append(t.Context(), chunks...); err != nil {
 		t.Fatal(err)
 	}
-	return &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)}, verdict: "timed out after 30m"}
+	return &outcome{record: &record{ctx: t.Context(), out: tools.NewOutput(t.Context(), log, nil)},
+		verdict: "timed out after 30m"}
 }
 
 // A command that has ended in a way that the system does not tell is not called killed.
@@ -62,7 +65,8 @@ func TestUnknownEnd(t *testing.T) {
 func TestResultOfAGoodEnd(t *testing.T) {
 	c := mustCommand(t, config.Command{Command: []string{"printf", "out\nno newline"}})
 	result, o, r := call(t, c, `{}`)
-	if len(result.Content) != 1 || contentText(t, result.Content[0]) != "out\nno newline" || result.IsError || r.in.Said.Status != "" {
+	if len(result.Content) != 1 || contentText(t, result.Content[0]) != "out\nno newline" || result.IsError ||
+		r.in.Said.Status != "" {
 		t.Errorf("result %+v, status message %q", result, r.in.Said.Status)
 	}
 	o.DurationMs = 12
@@ -74,23 +78,27 @@ func TestResultOfAGoodEnd(t *testing.T) {
 
 func TestResultOfABadEnd(t *testing.T) {
 	for shell, want := range map[string]struct{ output, verdict, command, status string }{
-		"echo oops >&2; exit 2":   {"oops\n", "exit code 2", `"exitCode":2,"signal":""`, "exit code 2\noops"},
-		"exit 1":                  {"", "exit code 1", `"exitCode":1,"signal":""`, "exit code 1"},
-		"printf half; kill -9 $$": {"half\n", "killed by SIGKILL", `"exitCode":null,"signal":"SIGKILL"`, "killed by SIGKILL\nhalf"},
+		"echo oops >&2; exit 2": {"oops\n", "exit code 2", `"exitCode":2,"signal":""`, "exit code 2\noops"},
+		"exit 1":                {"", "exit code 1", `"exitCode":1,"signal":""`, "exit code 1"},
+		"printf half; kill -9 $$": {"half\n", "killed by SIGKILL", `"exitCode":null,"signal":"SIGKILL"`,
+			"killed by SIGKILL\nhalf"},
 	} {
 		result, _, r := call(t, mustCommand(t, config.Command{Shell: shell}), `{}`)
 		got := contentText(t, result.Content[0])
-		if ok, _ := regexp.MatchString("^"+want.output+want.verdict+` after [0-9.]+ s$`, got); !ok || !result.IsError {
+		if ok, _ := regexp.MatchString("^"+want.output+want.verdict+` after [0-9.]+ s$`, got); !ok ||
+			!result.IsError {
 			t.Errorf("%s: text %q, isError %v", shell, got, result.IsError)
 		}
-		if command := string(rawjson.Encode(result.Meta[mcp.MetaCommand])); !strings.Contains(command, want.command) {
+		if command := string(rawjson.Encode(result.Meta[mcp.MetaCommand])); !strings.Contains(command,
+			want.command) {
 			t.Errorf("%s: _meta %s", shell, command)
 		}
 		if r.in.Said.Status != want.status {
 			t.Errorf("%s: status message %q", shell, r.in.Said.Status)
 		}
 		// A client that was sent the output gets the last line behind it, on a line of its own.
-		if rest := *r.in.Said.Rest; len(rest) != 1 || r.text()+contentText(t, rest[0]) != got || !strings.Contains(string(rest[0]), `"_meta":{"runnel/stream":"end"}`) {
+		if rest := *r.in.Said.Rest; len(rest) != 1 || r.text()+contentText(t, rest[0]) != got ||
+			!strings.Contains(string(rest[0]), `"_meta":{"runnel/stream":"end"}`) {
 			t.Errorf("%s: streamed %q, and then %s", shell, r.text(), rest)
 		}
 	}
@@ -98,17 +106,22 @@ func TestResultOfABadEnd(t *testing.T) {
 
 // A silent success says so: an empty text reads as one that is missing.
 func TestResultOfASilentEnd(t *testing.T) {
-	for shell, want := range map[string]string{"exit 7": "no output, exit code 7", ":": "no output, exit code 0", `printf '\033[m'`: "no output, exit code 0"} {
+	for shell, want := range map[string]string{"exit 7": "no output, exit code 7",
+		":": "no output, exit code 0", `printf '\033[m'`: "no output, exit code 0"} {
 		result, _, r := call(t, mustCommand(t, config.Command{Shell: shell, OkExitCodes: []int{0, 7}}), `{}`)
-		if result.IsError || r.in.Said.Status != "" || len(result.Content) != 1 || contentText(t, result.Content[0]) != want {
+		if result.IsError || r.in.Said.Status != "" || len(result.Content) != 1 ||
+			contentText(t, result.Content[0]) != want {
 			t.Errorf("%s: %+v", shell, result)
 		}
-		if rest := *r.in.Said.Rest; len(rest) != 1 || string(rest[0]) != string(tools.StreamText(want, "end")) {
+		if rest := *r.in.Said.Rest; len(rest) != 1 ||
+			string(rest[0]) != string(tools.StreamText(want, "end")) {
 			t.Errorf("%s: behind the output %s", shell, rest)
 		}
 	}
-	result, _, _ := call(t, mustCommand(t, config.Command{Shell: "echo warning >&2", Stderr: "separate"}), `{}`)
-	if len(result.Content) != 1 || string(result.Content[0]) != string(tools.StreamText("warning\n", "stderr")) {
+	result, _, _ := call(t, mustCommand(t, config.Command{Shell: "echo warning >&2", Stderr: "separate"}),
+		`{}`)
+	if len(result.Content) != 1 ||
+		string(result.Content[0]) != string(tools.StreamText("warning\n", "stderr")) {
 		t.Errorf("only stderr: %s", result.Content)
 	}
 }
@@ -118,11 +131,13 @@ func TestResultOfASilentEnd(t *testing.T) {
 func TestLongVerdictIsShortened(t *testing.T) {
 	name := strings.Repeat("n", 3000)
 	result, _, r := call(t, mustCommand(t, config.Command{
-		Shell: `echo '{"` + name + `":"text"}'`, Structured: config.StructuredJSON, MaxResult: new(config.MinMaxResult),
+		Shell: `echo '{"` + name + `":"text"}'`, Structured: config.StructuredJSON,
+		MaxResult:    new(config.MinMaxResult),
 		OutputSchema: config.Object(`{"type":"object","properties":{"` + name + `":{"type":"integer"}}}`),
 	}), `{}`)
 	status := r.in.Said.Status
-	if verdict, output, _ := strings.Cut(status, "\n"); !result.IsError || len(verdict) > maxVerdict || !strings.HasSuffix(output, `":"text"}`) || len(status) > tasks.MaxStatusMessage {
+	if verdict, output, _ := strings.Cut(status, "\n"); !result.IsError || len(verdict) > maxVerdict ||
+		!strings.HasSuffix(output, `":"text"}`) || len(status) > tasks.MaxStatusMessage {
 		t.Errorf("status message %q", status)
 	}
 	if n := len(contentText(t, result.Content[0])); n > int(config.MinMaxResult) {
@@ -156,14 +171,16 @@ func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 		truncated bool
 		size      int
 	}{
-		"fits":                 {"head -c 983040 /dev/zero | tr '\\0' x", 960 << 10, false, 960 << 10},
-		"one byte too many":    {"head -c 983041 /dev/zero | tr '\\0' x", 960 << 10, true, 0},
-		"950 of 960 KiB":       {"seq 1 149400 | head -c 888888", 960 << 10, true, 0}, // each newline takes two bytes in JSON
+		"fits":              {"head -c 983040 /dev/zero | tr '\\0' x", 960 << 10, false, 960 << 10},
+		"one byte too many": {"head -c 983041 /dev/zero | tr '\\0' x", 960 << 10, true, 0},
+		// Each newline takes two bytes in JSON.
+		"950 of 960 KiB":       {"seq 1 149400 | head -c 888888", 960 << 10, true, 0},
 		"lines that are equal": {"yes again | head -100000", 1 << 10, false, len("again (100000 times)\n")},
 	} {
 		result, o, _ := call(t, mustCommand(t, config.Command{Shell: c.shell, MaxResult: &c.max}), `{}`)
 		got := contentText(t, result.Content[0])
-		if cut := strings.Contains(got, "bytes left out"); o.Truncated != c.truncated || cut != c.truncated || c.size > 0 && len(got) != c.size {
+		if cut := strings.Contains(got, "bytes left out"); o.Truncated != c.truncated || cut != c.truncated ||
+			c.size > 0 && len(got) != c.size {
 			t.Errorf("%s: %d bytes, truncated %v, cut %v", name, len(got), o.Truncated, cut)
 		}
 	}
@@ -172,7 +189,8 @@ func TestTruncatedSaysWhatIsLeftOut(t *testing.T) {
 func TestStructuredSummary(t *testing.T) {
 	c := mustCommand(t, config.Command{Shell: "echo out; exit 3", Structured: "summary"})
 	result, o, _ := call(t, c, `{}`)
-	if want := `{"output":"out\n",` + string(rawjson.Encode(&o))[1:]; string(result.StructuredContent) != want {
+	if want := `{"output":"out\n",` +
+		string(rawjson.Encode(&o))[1:]; string(result.StructuredContent) != want {
 		t.Errorf("%s, want %s", result.StructuredContent, want)
 	}
 	if err := schema.New(c.Describe().OutputSchema, "").Check(result.StructuredContent); err != nil {
@@ -185,7 +203,8 @@ func TestStructuredJSON(t *testing.T) {
 	for _, test := range []struct{ shell, schema, structured, last string }{
 		{`echo '{"n": 1}'; echo warning >&2`, schema, `{"n": 1}`, ""},
 		{`echo '{"n": 1}'`, "", `{"n": 1}`, ""},
-		{`printf '{"n": 1,\n "x": oops}'`, "", "", "line 2, column 7: invalid character 'o' looking for beginning of value"},
+		{`printf '{"n": 1,\n "x": oops}'`, "", "",
+			"line 2, column 7: invalid character 'o' looking for beginning of value"},
 		{`echo '{}' more`, "", "", "line 1, column 4: invalid character 'm' after top-level value"},
 		{`echo '{"n": "one"}'`, schema, "", `invalid members: member "n" must be an integer, but is "one"`},
 		{`echo '[1]'`, schema, "", "line 1, column 1: expected an object, {...}"},
@@ -205,11 +224,15 @@ func TestStructuredJSON(t *testing.T) {
 			continue
 		}
 		text := contentText(t, result.Content[0])
-		if want := "its output is not the expected JSON: " + test.last; !strings.HasSuffix(text, want) || !strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) || !strings.HasPrefix(r.in.Said.Status, want) {
+		if want := "its output is not the expected JSON: " + test.last; !strings.HasSuffix(text, want) ||
+			!strings.HasPrefix(text, r.text()[:min(len(r.text()), 100)]) ||
+			!strings.HasPrefix(r.in.Said.Status, want) {
 			t.Errorf("%s: text %q, status %q", test.shell, text[max(0, len(text)-300):], r.in.Said.Status)
 		}
 	}
-	if got := string(mustCommand(t, config.Command{Shell: ":", Structured: "json", OutputSchema: config.Object(schema)}).Describe().OutputSchema); got != strings.TrimSuffix(schema, "}")+`,"type":"object"}` {
+	if got := string(mustCommand(t,
+		config.Command{Shell: ":", Structured: "json", OutputSchema: config.Object(schema)}).Describe().
+		OutputSchema); got != strings.TrimSuffix(schema, "}")+`,"type":"object"}` {
 		t.Errorf("outputSchema %s", got)
 	}
 	if got := mustCommand(t, config.Command{Shell: ":"}).Describe().OutputSchema; got != nil {
@@ -228,7 +251,8 @@ func TestStderr(t *testing.T) {
 		"discard":  {[]string{"1\n3\n"}, 4, 0},
 	} {
 		result, o, r := call(t, mustCommand(t, config.Command{Shell: shell, Stderr: mode}), `{}`)
-		if len(result.Content) != len(want.content) || o.StdoutBytes != want.stdout || o.StderrBytes != want.stderr {
+		if len(result.Content) != len(want.content) || o.StdoutBytes != want.stdout ||
+			o.StderrBytes != want.stderr {
 			t.Errorf("%s: %s, %+v", mode, result.Content, o)
 			continue
 		}
@@ -237,7 +261,8 @@ func TestStderr(t *testing.T) {
 				t.Errorf("%s: content %d is %q", mode, i, got)
 			}
 		}
-		if mode == "separate" && !strings.Contains(string(result.Content[1]), `"_meta":{"runnel/stream":"stderr"}`) {
+		if mode == "separate" && !strings.Contains(string(result.Content[1]),
+			`"_meta":{"runnel/stream":"stderr"}`) {
 			t.Errorf("stderr content %s", result.Content[1])
 		}
 		for _, c := range r.chunks {
@@ -250,7 +275,8 @@ func TestStderr(t *testing.T) {
 
 func TestHugeOutput(t *testing.T) {
 	const size = 6_888_896
-	conf := config.Command{Shell: "seq 1 1000000", MaxOutput: new(config.Size(1 << 20)), MaxResult: new(config.Size(8 << 10))}
+	conf := config.Command{Shell: "seq 1 1000000", MaxOutput: new(config.Size(1 << 20)),
+		MaxResult: new(config.Size(8 << 10))}
 	result, o, r := call(t, mustCommand(t, conf), `{}`)
 	if o.StdoutBytes != size || !o.Truncated || result.IsError {
 		t.Errorf("outcome %+v", o)
@@ -266,7 +292,8 @@ func TestHugeOutput(t *testing.T) {
 }
 
 func TestBothStreamsShareTheResult(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `seq 1 20000; seq 1 20000 >&2`, Stderr: "separate", MaxResult: new(config.Size(4096))})
+	c := mustCommand(t, config.Command{Shell: `seq 1 20000; seq 1 20000 >&2`, Stderr: "separate",
+		MaxResult: new(config.Size(4096))})
 	result, o, _ := call(t, c, `{}`)
 	out, err := contentText(t, result.Content[0]), contentText(t, result.Content[1])
 	a, _ := json.Marshal(out)

@@ -51,7 +51,8 @@ func init() {
 		if err := syscall.Setrlimit(unix.RLIMIT_NPROC, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
 			panic(err)
 		}
-		c, err := New("test", config.Command{Command: []string{"sleep", "600"}}, config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err := New("test", config.Command{Command: []string{"sleep", "600"}},
+			config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
@@ -68,16 +69,19 @@ func init() {
 				if refused++; refused == 1 {
 					fmt.Println(string(r.Content[0]))
 				}
-			case <-time.After(20 * time.Millisecond): // it runs, or will be refused a little later: then the next is, too
+			case <-time.After(20 * time.Millisecond):
+				// It runs, or will be refused a little later: then the next is, too.
 			}
 		}
 		cancel()
 		calls.Wait()
-		c, err = New("test", config.Command{Shell: "echo fine"}, config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
+		c, err = New("test", config.Command{Shell: "echo fine"},
+			config.Base{Dir: "/", Vars: withoutChild(os.Environ())})
 		if err != nil {
 			panic(err)
 		}
-		r, err := c.Call(context.Background(), &tools.Call{}, tools.NewOutput(context.Background(), partials.NewLog(nil), nil))
+		r, err := c.Call(context.Background(), &tools.Call{},
+			tools.NewOutput(context.Background(), partials.NewLog(nil), nil))
 		fmt.Println(string(r.Content[0]), err)
 	}
 }
@@ -111,7 +115,8 @@ func TestNoMoreProcesses(t *testing.T) {
 			t.Fatalf("%v: %.1000s", err, &stderr)
 		}
 		why, after, _ := strings.Cut(string(out), "\n")
-		if !strings.Contains(why, "cannot start") || !strings.Contains(why, "no more processes may be started: wait until others have ended, or raise the limit") {
+		if !strings.Contains(why, "cannot start") ||
+			!strings.Contains(why, "no more processes may be started: wait until others have ended, or raise the limit") {
 			t.Errorf("the command that cannot be started says %s", why)
 		}
 		if !strings.Contains(after, "fine") {
@@ -136,7 +141,8 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			line := processtest.NewLifeline(t)
 			env := map[string]string{"LINE": line.Path, "HOLD": hold}
-			r := start(t, mustCommand(t, config.Command{Shell: shell, Env: env, Grace: duration(100 * time.Millisecond)}), `{}`)
+			r := start(t, mustCommand(t, config.Command{Shell: shell, Env: env,
+				Grace: duration(100 * time.Millisecond)}), `{}`)
 			r.waitFor("ready\n")
 			r.cancel()
 			r.end()
@@ -145,7 +151,8 @@ func TestStrayEndsWithItsCommand(t *testing.T) {
 	}
 	t.Run("good end", func(t *testing.T) {
 		line := processtest.NewLifeline(t)
-		c := mustCommand(t, config.Command{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`, Env: map[string]string{"LINE": line.Path, "HOLD": hold, "GATE": processtest.NewGate(t)}})
+		c := mustCommand(t, config.Command{Shell: `setsid -f sh -c "$HOLD"; read x < "$GATE"`,
+			Env: map[string]string{"LINE": line.Path, "HOLD": hold, "GATE": processtest.NewGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("ready\n")
 		openGate(t, c)
@@ -209,7 +216,8 @@ func TestChildThatIsNotGoneAfterKill(t *testing.T) {
 	}
 	r.cancel()
 	result, o := r.end()
-	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" || !strings.HasSuffix(got, "so far\nkilled by SIGKILL; it has not ended 2s after KILL") {
+	if got := contentText(t, result.Content[0]); o.Signal != "SIGKILL" ||
+		!strings.HasSuffix(got, "so far\nkilled by SIGKILL; it has not ended 2s after KILL") {
 		t.Errorf("%q, %+v", got, o)
 	}
 }
@@ -222,7 +230,8 @@ func TestNoZombieIsLeft(t *testing.T) {
 	}
 	defer func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) }()
 	left := filepath.Join(t.TempDir(), "left")
-	call(t, mustCommand(t, config.Command{Shell: `sleep 600 >&2 & echo $! > "$LEFT"; true`, Env: map[string]string{"LEFT": left}}), `{}`)
+	call(t, mustCommand(t, config.Command{Shell: `sleep 600 >&2 & echo $! > "$LEFT"; true`,
+		Env: map[string]string{"LEFT": left}}), `{}`)
 	text, _ := os.ReadFile(left)
 	pid := 0
 	if _, err := fmt.Sscan(string(text), &pid); err != nil {

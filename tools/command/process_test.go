@@ -35,11 +35,13 @@ func TestEncoding(t *testing.T) {
 		config config.Command
 		want   string
 	}{
-		{config.Command{Shell: `printf 'a\000\r\000\n\000b\000\r\000\n\000'`}, "a\r\nb\r\n"}, // \r erased the line of a lone NUL
+		// \r erased the line of a lone NUL.
+		{config.Command{Shell: `printf 'a\000\r\000\n\000b\000\r\000\n\000'`}, "a\r\nb\r\n"},
 		{config.Command{Shell: `printf '\377\376\060\004'`}, "а"},
 		{config.Command{Shell: `printf '\357\273\277ok'`}, "ok"},
 		{config.Command{Shell: `printf 'caf\351'; printf '\200' >&2`, Encoding: "windows-1252"}, "café€"},
-		{config.Command{Shell: `printf '\326\320'; printf '\316'; sleep 0.1; printf '\304'`, Encoding: "gbk", Pty: true}, "中文"},
+		{config.Command{Shell: `printf '\326\320'; printf '\316'; sleep 0.1; printf '\304'`, Encoding: "gbk",
+			Pty: true}, "中文"},
 		{config.Command{Shell: `printf '\377\376{\000}\000'`, Structured: config.StructuredJSON}, "{}"},
 	} {
 		c := mustCommand(t, test.config)
@@ -51,7 +53,8 @@ func TestEncoding(t *testing.T) {
 		}
 	}
 	_, err := New("x", config.Command{Command: []string{"x"}, Encoding: "klingon"}, config.Base{})
-	if err == nil || !strings.Contains(err.Error(), `encoding: "klingon" is not an encoding (allowed: auto, utf-8`) {
+	if err == nil || !strings.Contains(err.Error(),
+		`encoding: "klingon" is not an encoding (allowed: auto, utf-8`) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -74,7 +77,8 @@ func TestCancelStopsTheGroup(t *testing.T) {
 
 func TestChildThatIgnoresTermIsKilled(t *testing.T) {
 	line := processtest.NewLifeline(t)
-	c := mustCommand(t, config.Command{Shell: `trap '' TERM; ` + hold, Env: map[string]string{"LINE": line.Path}, Grace: duration(50 * time.Millisecond)})
+	c := mustCommand(t, config.Command{Shell: `trap '' TERM; ` + hold,
+		Env: map[string]string{"LINE": line.Path}, Grace: duration(50 * time.Millisecond)})
 	r := start(t, c, `{}`)
 	r.waitFor("ready\n")
 	r.cancel()
@@ -87,7 +91,8 @@ func TestChildThatIgnoresTermIsKilled(t *testing.T) {
 
 func TestTimeout(t *testing.T) {
 	line := processtest.NewLifeline(t)
-	c := mustCommand(t, config.Command{Shell: hold, Env: map[string]string{"LINE": line.Path}, Timeout: config.Duration(time.Second)})
+	c := mustCommand(t, config.Command{Shell: hold, Env: map[string]string{"LINE": line.Path},
+		Timeout: config.Duration(time.Second)})
 	result, o, r := call(t, c, `{}`)
 	line.Gone()
 	if !o.TimedOut || !result.IsError || o.Signal != "SIGTERM" || o.ExitCode != nil {
@@ -100,7 +105,8 @@ func TestTimeout(t *testing.T) {
 
 func TestIdleTimeoutCountsFromTheLastOutput(t *testing.T) {
 	began := time.Now()
-	c := mustCommand(t, config.Command{Shell: `for i in 1 2 3 4; do echo $i; sleep 0.2; done; sleep 600`, IdleTimeout: config.Duration(600 * time.Millisecond)})
+	c := mustCommand(t, config.Command{Shell: `for i in 1 2 3 4; do echo $i; sleep 0.2; done; sleep 600`,
+		IdleTimeout: config.Duration(600 * time.Millisecond)})
 	_, o, r := call(t, c, `{}`)
 	if !o.TimedOut || r.text() != "1\n2\n3\n4\n" {
 		t.Errorf("outcome %+v, output %q", o, r.text())
@@ -151,7 +157,9 @@ func TestGrandchildDoesNotKeepTheCallOpen(t *testing.T) {
 	for name, trap := range map[string]string{"plain": "", "ignores TERM": "trap '' TERM; "} {
 		t.Run(name, func(t *testing.T) {
 			line := processtest.NewLifeline(t)
-			c := mustCommand(t, config.Command{Shell: `(` + trap + hold + `) & read x < "$GATE"; echo done; exit 4`, Env: map[string]string{"LINE": line.Path, "GATE": processtest.NewGate(t)}})
+			c := mustCommand(t, config.Command{Shell: `(` + trap + hold +
+				`) & read x < "$GATE"; echo done; exit 4`,
+				Env: map[string]string{"LINE": line.Path, "GATE": processtest.NewGate(t)}})
 			r := start(t, c, `{}`)
 			r.waitFor("ready\n")
 			openGate(t, c)
@@ -192,7 +200,8 @@ func TestOutputBeforeTheEndIsNotLost(t *testing.T) {
 }
 
 func TestStdoutClosedEarly(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`, Env: map[string]string{"GATE": processtest.NewGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo last; exec >&- 2>&-; read x < "$GATE"; exit 5`,
+		Env: map[string]string{"GATE": processtest.NewGate(t)}})
 	r := start(t, c, `{}`)
 	r.waitFor("last\n")
 	openGate(t, c)
@@ -219,7 +228,8 @@ func TestStdin(t *testing.T) {
 		{"not read", "{{text}}", "echo bye", `{"text":"` + big + `"}`, "bye\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := mustCommand(t, config.Command{Command: []string{"sh", "-c", test.shell}, Stdin: test.stdin, Input: config.Object(`{"text":{},"list":{}}`)})
+			c := mustCommand(t, config.Command{Command: []string{"sh", "-c", test.shell}, Stdin: test.stdin,
+				Input: config.Object(`{"text":{},"list":{}}`)})
 			result, _, _ := call(t, c, test.args)
 			if got := contentText(t, result.Content[0]); got != test.want {
 				t.Errorf("output %q, want %q", got, test.want)
@@ -230,7 +240,8 @@ func TestStdin(t *testing.T) {
 
 func TestFirstOutputComesAtOnce(t *testing.T) {
 	for _, output := range []string{"text", "lines"} {
-		c := mustCommand(t, config.Command{Shell: `echo first; read x < "$GATE"; echo last`, Output: output, Env: map[string]string{"GATE": processtest.NewGate(t)}})
+		c := mustCommand(t, config.Command{Shell: `echo first; read x < "$GATE"; echo last`, Output: output,
+			Env: map[string]string{"GATE": processtest.NewGate(t)}})
 		r := start(t, c, `{}`)
 		r.waitFor("first\n")
 		openGate(t, c)
@@ -244,7 +255,8 @@ func TestPty(t *testing.T) {
 		"strip": "terminal\nno input\n24 80\nbc\nxterm-256color\n",
 		"keep":  "terminal\r\nno input\r\n24 80\r\na\rb\033[1mc\033[0m\r\nxterm-256color\r\n",
 	} {
-		c, err := New("test", config.Command{Shell: shell, Pty: true, ANSI: ansi}, config.Base{Vars: []string{"PATH=" + os.Getenv("PATH")}})
+		c, err := New("test", config.Command{Shell: shell, Pty: true, ANSI: ansi},
+			config.Base{Vars: []string{"PATH=" + os.Getenv("PATH")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +295,8 @@ func TestChildHasDefaultSIGPIPE(t *testing.T) {
 	defer signal.Reset(syscall.SIGPIPE)
 	c := mustCommand(t, config.Command{Shell: `(yes; echo "yes: $?" >&2) | head -n 1`})
 	result, _, _ := call(t, c, `{}`)
-	if got := contentText(t, result.Content[0]); !strings.Contains(got, "yes: 141\n") || strings.Contains(got, "roken") {
+	if got := contentText(t, result.Content[0]); !strings.Contains(got, "yes: 141\n") ||
+		strings.Contains(got, "roken") {
 		t.Errorf("output %q, want yes to end with SIGPIPE", got)
 	}
 }
@@ -291,7 +304,8 @@ func TestChildHasDefaultSIGPIPE(t *testing.T) {
 // Nothing that a command started outlives runnel, also if runnel had no time to do anything about it.
 func TestNothingOutlivesAKilledRunnel(t *testing.T) {
 	line := processtest.NewLifeline(t)
-	runnel := exec.Command(os.Args[0], `trap '' TERM HUP; (exec 9>"$LINE"; echo grandchild; sleep 600) & (exec 9>"$LINE"; setsid sh -c : ; sleep 600) & `+hold)
+	runnel := exec.Command(os.Args[0],
+		`trap '' TERM HUP; (exec 9>"$LINE"; echo grandchild; sleep 600) & (exec 9>"$LINE"; setsid sh -c : ; sleep 600) & `+hold)
 	folder := t.TempDir()
 	runnel.Env = append(os.Environ(), childVar+"=runnel", "LINE="+line.Path, "TMPDIR="+folder)
 	out, err := runnel.StdoutPipe()
@@ -365,27 +379,31 @@ func TestCommandThatCannotBeGuarded(t *testing.T) {
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), childVar+"=unguarded")
 	out, err := c.Output()
-	if want := "cannot start the command: starting the guard: pipe2: too many open files\n"; err != nil || string(out) != want {
+	if want := "cannot start the command: starting the guard: pipe2: too many open files\n"; err != nil ||
+		string(out) != want {
 		t.Errorf("got %q, %v, want %q", out, err, want)
 	}
 }
 
 func TestManyAtOnce(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `echo "$n"; echo "$n"`, Input: config.Object(`{"n":{"type":"integer"}}`)})
+	c := mustCommand(t, config.Command{Shell: `echo "$n"; echo "$n"`,
+		Input: config.Object(`{"n":{"type":"integer"}}`)})
 	var runs []*running
 	for i := range 40 {
 		runs = append(runs, start(t, c, fmt.Sprintf(`{"n":%d}`, i)))
 	}
 	for i, r := range runs {
 		result, _ := r.end()
-		if want := fmt.Sprintf("%d\n%d\n", i, i); contentText(t, result.Content[0]) != want || r.text() != want {
+		if want := fmt.Sprintf("%d\n%d\n", i, i); contentText(t, result.Content[0]) != want ||
+			r.text() != want {
 			t.Errorf("call %d: result %s, streamed %q", i, result.Content[0], r.text())
 		}
 	}
 }
 
 func TestMaxConcurrent(t *testing.T) {
-	c := mustCommand(t, config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": processtest.NewGate(t)}})
+	c := mustCommand(t, config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1,
+		Env: map[string]string{"GATE": processtest.NewGate(t)}})
 	first := start(t, c, `{}`)
 	first.waitFor("in\n")
 
@@ -411,7 +429,8 @@ func TestMaxConcurrent(t *testing.T) {
 
 // Calls that run when the config is read again count on.
 func TestMaxConcurrentIsKept(t *testing.T) {
-	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1, Env: map[string]string{"GATE": processtest.NewGate(t)}}
+	conf := config.Command{Shell: `echo in; read x < "$GATE"`, MaxConcurrent: 1,
+		Env: map[string]string{"GATE": processtest.NewGate(t)}}
 	before, after := mustCommand(t, conf), mustCommand(t, conf)
 	var registry, next tools.Registry
 	if err := errors.Join(registry.Add(before), next.Add(after)); err != nil {
@@ -424,7 +443,8 @@ func TestMaxConcurrentIsKept(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	waits, ended := make(chan string, 1), make(chan error, 1)
 	go func() {
-		out := tools.NewOutput(ctx, partials.NewLog(nil), func(_, _ float64, message string) { waits <- message })
+		out := tools.NewOutput(ctx, partials.NewLog(nil),
+			func(_, _ float64, message string) { waits <- message })
 		_, err := after.Call(ctx, &tools.Call{Arguments: json.RawMessage(`{}`)}, out)
 		ended <- err
 	}()

@@ -22,10 +22,12 @@ func checkProgress(pattern string) error {
 	}
 	re, err := syntax.Parse(pattern, syntax.Perl) // as regexp.Compile does
 	if err != nil {
-		return &config.Error{Key: "progress", Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
+		return &config.Error{Key: "progress", Problem: err.Error(),
+			Allowed: "a regular expression as Go knows them (RE2)"}
 	}
 	if n := re.MaxCap(); n != 1 && n != 2 {
-		return &config.Error{Key: "progress", Problem: fmt.Sprintf("has %d groups", n), Allowed: "one group (percent) or two (done, total)"}
+		return &config.Error{Key: "progress", Problem: fmt.Sprintf("has %d groups", n),
+			Allowed: "one group (percent) or two (done, total)"}
 	}
 	return nil
 }
@@ -54,7 +56,8 @@ func neededBytes(re *syntax.Regexp) (needed []byte) {
 				needed = append(needed, byte(r))
 			}
 		}
-	case re.Op == syntax.OpConcat, re.Op == syntax.OpCapture, re.Op == syntax.OpPlus, re.Op == syntax.OpRepeat && re.Min > 0:
+	case re.Op == syntax.OpConcat, re.Op == syntax.OpCapture, re.Op == syntax.OpPlus,
+		re.Op == syntax.OpRepeat && re.Min > 0:
 		for _, sub := range re.Sub {
 			needed = append(needed, neededBytes(sub)...)
 		}

@@ -22,7 +22,8 @@ type lookup = func(ctx context.Context, name string) ([]netip.Addr, error)
 
 // reach gives a call's command the hosts that its sandbox leaves, through a proxy, until end. p is nil if the
 // sandbox leaves no hosts.
-func (c *Command) reach(ctx context.Context, in *tools.Call, spec *process.Spec) (p *proxy.Proxy, end func()) {
+func (c *Command) reach(ctx context.Context, in *tools.Call,
+	spec *process.Spec) (p *proxy.Proxy, end func()) {
 	if spec.Sandbox == nil {
 		return nil, func() {}
 	}
@@ -49,11 +50,13 @@ const (
 )
 
 var grantForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":"string","title":"Allow it?",` +
-	`"enum":["` + grantCall + `","` + grantSession + `","` + grantNone + `"],"default":"` + grantCall + `"}},"required":["allow"]}`)
+	`"enum":["` + grantCall + `","` + grantSession + `","` + grantNone + `"],"default":"` + grantCall +
+	`"}},"required":["allow"]}`)
 
 // writeForm asks about a write, which the command has already failed of.
 var writeForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":"string","title":"Allow it?",` +
-	`"enum":["` + grantSession + `","` + grantNone + `"],"default":"` + grantSession + `"}},"required":["allow"]}`)
+	`"enum":["` + grantSession + `","` + grantNone + `"],"default":"` + grantSession +
+	`"}},"required":["allow"]}`)
 
 // changing begins what is granted of a path.
 const changing = "change "
@@ -124,7 +127,8 @@ func refused(p *proxy.Proxy, canAsk bool) string {
 	if len(list) == 0 {
 		return ""
 	}
-	said := "blocked by the sandbox: connect to " + strings.Join(list, ", ") + "; allowed: " + proxy.Words(p.Hosts)
+	said := "blocked by the sandbox: connect to " + strings.Join(list, ", ") + "; allowed: " +
+		proxy.Words(p.Hosts)
 	if p.Ask != nil && !canAsk {
 		first, _, _ := strings.Cut(list[0], ",")
 		said += "; this client cannot ask its user, who can list it: network: [" + first + "]"

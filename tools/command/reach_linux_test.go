@@ -61,8 +61,9 @@ func TestReach(t *testing.T) {
 
 	run := func(t *testing.T, script string, s *config.Sandbox) (said string) {
 		t.Helper()
-		base := config.Base{Dir: t.TempDir(), Vars: append(os.Environ(), "SELF="+os.Args[0], "AT="+at, "PORT="+port, "PLAIN="+plainPort,
-			"UDP="+datagrams.LocalAddr().String(), "FETCH="+nodeFetch)}
+		base := config.Base{Dir: t.TempDir(),
+			Vars: append(os.Environ(), "SELF="+os.Args[0], "AT="+at, "PORT="+port, "PLAIN="+plainPort,
+				"UDP="+datagrams.LocalAddr().String(), "FETCH="+nodeFetch)}
 		c, err := New("reach", config.Command{Shell: script, Sandbox: s}, base)
 		if err != nil {
 			t.Fatal(err)
@@ -78,24 +79,37 @@ func TestReach(t *testing.T) {
 		{"curl", "curl", `curl -sSk https://good.test:$PORT/`, "hello good.test\n"},
 		{"curl, below", "curl", `curl -sSk https://a.below.test:$PORT/`, "hello a.below.test\n"},
 		{"curl, HTTP", "curl", `curl -sS http://good.test:$PLAIN/`, "hello good.test\n"},
-		{"curl, SOCKS", "curl", `curl -sSk --proxy socks5h://` + sandbox.ProxyAddress + ` https://good.test:$PORT/`, "hello good.test\n"},
+		{"curl, SOCKS", "curl", `curl -sSk --proxy socks5h://` + sandbox.ProxyAddress +
+			` https://good.test:$PORT/`, "hello good.test\n"},
 		{"node", "node", `node -e "$FETCH" https://good.test:$PORT/`, "hello good.test\n"},
 		{"Go", "", fetch + `https://good.test:$PORT/`, "hello good.test\n"},
 
-		{"curl, other host", "curl", `curl -sSk https://other.test:$PORT/`, "blocked by the sandbox: connect to other.test:PORT; allowed: good.test:PORT, *.below.test:PORT"},
-		{"curl, other port", "curl", `curl -sSk https://good.test:1/`, "blocked by the sandbox: connect to good.test:1; allowed: "},
-		{"curl, an address", "curl", `curl -sSk --noproxy "" https://127.0.0.2:$PORT/`, "blocked by the sandbox: connect to 127.0.0.2:PORT; allowed: "},
-		{"curl, header", "curl", `curl -sS -H "Host: good.test:$PLAIN" http://other.test:$PLAIN/; false`, "blocked by the sandbox: connect to other.test:PLAIN; allowed: "},
-		{"curl, header of another", "curl", `curl -sS -H "Host: other.test" http://good.test:$PLAIN/`, "hello good.test\n"},
-		{"curl, redirect", "curl", `curl -sSkL https://good.test:$PORT/away`, "blocked by the sandbox: connect to other.test:1; allowed: "},
-		{"curl, SOCKS, other host", "curl", `curl -sSk --proxy socks5h://` + sandbox.ProxyAddress + ` https://other.test:$PORT/`, "blocked by the sandbox: connect to other.test:PORT; allowed: "},
-		{"curl, silent", "curl", `curl -sk https://other.test:$PORT/ || true`, "no output, exit code 0 blocked by the sandbox: connect to other.test:PORT; allowed: "},
-		{"node, other host", "node", `node -e "$FETCH" https://other.test:$PORT/`, "blocked by the sandbox: connect to other.test:PORT; allowed: "},
-		{"Go, other host", "", fetch + `https://other.test:$PORT/`, "blocked by the sandbox: connect to other.test:PORT; allowed: "},
+		{"curl, other host", "curl", `curl -sSk https://other.test:$PORT/`,
+			"blocked by the sandbox: connect to other.test:PORT; allowed: good.test:PORT, *.below.test:PORT"},
+		{"curl, other port", "curl", `curl -sSk https://good.test:1/`,
+			"blocked by the sandbox: connect to good.test:1; allowed: "},
+		{"curl, an address", "curl", `curl -sSk --noproxy "" https://127.0.0.2:$PORT/`,
+			"blocked by the sandbox: connect to 127.0.0.2:PORT; allowed: "},
+		{"curl, header", "curl", `curl -sS -H "Host: good.test:$PLAIN" http://other.test:$PLAIN/; false`,
+			"blocked by the sandbox: connect to other.test:PLAIN; allowed: "},
+		{"curl, header of another", "curl", `curl -sS -H "Host: other.test" http://good.test:$PLAIN/`,
+			"hello good.test\n"},
+		{"curl, redirect", "curl", `curl -sSkL https://good.test:$PORT/away`,
+			"blocked by the sandbox: connect to other.test:1; allowed: "},
+		{"curl, SOCKS, other host", "curl",
+			`curl -sSk --proxy socks5h://` + sandbox.ProxyAddress + ` https://other.test:$PORT/`,
+			"blocked by the sandbox: connect to other.test:PORT; allowed: "},
+		{"curl, silent", "curl", `curl -sk https://other.test:$PORT/ || true`,
+			"no output, exit code 0 blocked by the sandbox: connect to other.test:PORT; allowed: "},
+		{"node, other host", "node", `node -e "$FETCH" https://other.test:$PORT/`,
+			"blocked by the sandbox: connect to other.test:PORT; allowed: "},
+		{"Go, other host", "", fetch + `https://other.test:$PORT/`,
+			"blocked by the sandbox: connect to other.test:PORT; allowed: "},
 
 		{"TCP", "curl", `curl -sSk --noproxy "*" https://$AT/`, "in a sandbox"},
 		{"UDP", "", childVar + "=send $SELF $UDP", ""},
-		{"DNS", "", `getent hosts example.com; getent ahosts good.test; echo "exit code $?"`, "exit code 2\n"},
+		{"DNS", "", `getent hosts example.com; getent ahosts good.test; echo "exit code $?"`,
+			"exit code 2\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.program != "" {
@@ -105,14 +119,16 @@ func TestReach(t *testing.T) {
 			}
 			want := strings.NewReplacer("PORT", port, "PLAIN", plainPort).Replace(c.want)
 			for range 2 {
-				if said := run(t, c.script, &config.Sandbox{Network: hosts}); !strings.Contains(said, want) || strings.Contains(c.want, "blocked") && strings.Contains(said, "hello") {
+				if said := run(t, c.script, &config.Sandbox{Network: hosts}); !strings.Contains(said, want) ||
+					strings.Contains(c.want, "blocked") && strings.Contains(said, "hello") {
 					t.Errorf("%s, want %s", said, want)
 				}
 			}
 		})
 	}
 	// The direct ways are open without a sandbox.
-	if said := run(t, `curl -sSk --noproxy "*" https://$AT/`, nil); !strings.Contains(said, "hello") && !strings.Contains(said, "not found") {
+	if said := run(t, `curl -sSk --noproxy "*" https://$AT/`, nil); !strings.Contains(said, "hello") &&
+		!strings.Contains(said, "not found") {
 		t.Errorf("TCP without a sandbox: %s", said)
 	}
 	_ = datagrams.SetReadDeadline(time.Now())

@@ -50,7 +50,8 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(want, got) || there.dir != c.dir || !reflect.DeepEqual(there.env(), c.env()) {
-			t.Errorf("%s: in %s with %q, runs %+v; want in %s with %q, %+v", c.name, there.dir, there.env(), got, c.dir, c.env(), want)
+			t.Errorf("%s: in %s with %q, runs %+v; want in %s with %q, %+v", c.name, there.dir, there.env(),
+				got, c.dir, c.env(), want)
 		}
 	}
 }

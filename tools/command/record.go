@@ -36,10 +36,11 @@ type textStream struct {
 	r    *record
 	sink partials.Stream
 
-	bytes  int64          // as read
-	plain  int64          // as text without colours
-	strip  *text.Stripper // nil with "ansi: keep"
-	colors []byte         // they wait for text, so that no client gets a notification without any; see maxColors
+	bytes int64          // as read
+	plain int64          // as text without colours
+	strip *text.Stripper // nil with "ansi: keep"
+	// They wait for text, so that no client gets a notification without any; see maxColors.
+	colors []byte
 	utf8   *text.Decoder
 	hidden *secrets.Stream  // masks secrets; nil = there are none
 	lines  lineBuffer       // with "output: lines"
@@ -152,7 +153,8 @@ const maxColors = 4 << 10
 // put takes valid text whose secrets are masked. The log alone gets its colours.
 func (s *textStream) put(colored []byte) {
 	plain := text.WithoutColors(colored)
-	if len(plain) == 0 && s.encode != nil { // only the cursor has moved, or a line was cleared: people see that
+	// Only the cursor has moved, or a line was cleared: people see that.
+	if len(plain) == 0 && s.encode != nil {
 		if len(colored) > 0 {
 			s.log(colored)
 		}
@@ -202,7 +204,8 @@ func (s *textStream) append(text []byte, ends []int) {
 	s.chunks = s.chunks[:0]
 	begin := 0
 	for _, end := range ends {
-		s.chunks = append(s.chunks, partials.Chunk{Stream: s.sink, Data: text[begin:end], Whole: s.r.config.Output == "lines"})
+		s.chunks = append(s.chunks, partials.Chunk{Stream: s.sink, Data: text[begin:end],
+			Whole: s.r.config.Output == "lines"})
 		begin = end
 	}
 	s.gone = s.r.out.Log().Append(s.r.ctx, s.chunks...) != nil

@@ -55,7 +55,8 @@ func FuzzLineEnd(f *testing.F) {
 // feedStream gives a stream its input in reads of random size and returns the chunks it made.
 func feedStream(t *testing.T, conf config.Command, in []byte, rng *rand.Rand) ([]partials.Chunk, *record) {
 	t.Helper()
-	c, err := New("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output, MaxOutput: conf.MaxOutput}, config.Base{})
+	c, err := New("t", config.Command{Command: []string{"x"}, ANSI: conf.ANSI, Output: conf.Output,
+		MaxOutput: conf.MaxOutput}, config.Base{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +97,8 @@ func TestStreamIsValidAndWhole(t *testing.T) {
 				if !utf8.Valid(c.Data) {
 					t.Fatalf("chunk %q is not valid UTF-8", c.Data)
 				}
-				if end := firstEnd(append(bytes.Clone(c.Data), 'x')); output == "lines" && i < len(chunks)-1 && end != len(c.Data) {
+				if end := firstEnd(append(bytes.Clone(c.Data), 'x')); output == "lines" &&
+					i < len(chunks)-1 && end != len(c.Data) {
 					t.Fatalf("chunk %q is not one line", c.Data)
 				}
 				got.Write(c.Data)
@@ -120,7 +122,8 @@ func TestManyReturns(t *testing.T) {
 	began := time.Now()
 	ends := 0
 	(&lineBuffer{}).add(bytes.Repeat([]byte("\r"), 1<<20), func(_ []byte, all []int) { ends += len(all) })
-	if took := time.Since(began); ends != 1<<20-1 || took > 30*time.Second { // a square of the length takes minutes
+	// A square of the length takes minutes.
+	if took := time.Since(began); ends != 1<<20-1 || took > 30*time.Second {
 		t.Errorf("%d lines in %v", ends, took)
 	}
 }
@@ -149,9 +152,10 @@ func TestProgressMarks(t *testing.T) {
 		{`(\w+)%`, "many%\n", ""},
 	} {
 		var got []string
-		m := progressMarks{marks: regexp.MustCompile(test.pattern), report: func(done, total float64, _ string) {
-			got = append(got, fmt.Sprintf("%g/%g", done, total))
-		}}
+		m := progressMarks{marks: regexp.MustCompile(test.pattern),
+			report: func(done, total float64, _ string) {
+				got = append(got, fmt.Sprintf("%g/%g", done, total))
+			}}
 		for read := range strings.SplitSeq(test.reads, "|") {
 			m.scan([]byte(read))
 		}
@@ -165,7 +169,8 @@ func BenchmarkStream(b *testing.B) {
 	line := []byte(strings.Repeat("ok  \tgithub.com/example/package\t0.012s\n", 800))
 	for _, output := range []string{"text", "lines"} {
 		b.Run(output, func(b *testing.B) {
-			c, err := New("t", config.Command{Command: []string{"x"}, Output: output, MaxOutput: new(config.Size(1 << 50))}, config.Base{})
+			c, err := New("t", config.Command{Command: []string{"x"}, Output: output,
+				MaxOutput: new(config.Size(1 << 50))}, config.Base{})
 			if err != nil {
 				b.Fatal(err)
 			}

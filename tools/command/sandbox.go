@@ -44,7 +44,8 @@ func (c *Command) bounds(output []byte) string {
 	case c.sandbox.Network:
 		network = "the network"
 	case c.sandbox.Proxied:
-		network = "the network for " + strings.Join(c.config.Sandbox.Network, ", ") + " alone, through the proxy in HTTPS_PROXY"
+		network = "the network for " + strings.Join(c.config.Sandbox.Network, ", ") +
+			" alone, through the proxy in HTTPS_PROXY"
 	}
 	allowed := fmt.Sprintf("changing %s, and %s", strings.Join(c.sandbox.Write, ", "), network)
 	if denied := c.sandbox.Denied(string(output), c.dir); denied != "" {
@@ -72,7 +73,8 @@ func (c *Command) askToWrite(ctx context.Context, in *tools.Call, output []byte)
 	if wider.Denied(string(output), c.dir) == denied || !c.grants(ctx, in, changing+path, writeForm) {
 		return ""
 	}
-	return fmt.Sprintf("blocked by the sandbox: %s; its user allows it from now on: call %s again", denied, c.name)
+	return fmt.Sprintf("blocked by the sandbox: %s; its user allows it from now on: call %s again",
+		denied, c.name)
 }
 
 // Sandboxed reports whether the command runs in a sandbox here.

@@ -32,7 +32,8 @@ func TestSandbox(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(home, ".ssh", "id"), []byte("a key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	base := config.Base{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "GITHUB_TOKEN=x"}}
+	base := config.Base{Dir: dir, Vars: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home,
+		"GITHUB_TOKEN=x"}}
 	script := `exec 2>/dev/null
 echo a >>here && echo b >"$TMPDIR/there" && echo "$TMPDIR"
 echo c >"$HOME/outside/file" || echo refused
@@ -63,19 +64,22 @@ exit 3`
 	if text, err := os.ReadFile(filepath.Join(dir, "here")); string(text) != "a\na\na\na\n" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
-	denied, err := New("t", config.Command{Shell: "echo x >../outside/file", Sandbox: &config.Sandbox{}}, base)
+	denied, err := New("t", config.Command{Shell: "echo x >../outside/file", Sandbox: &config.Sandbox{}},
+		base)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		result, _, _ := call(t, denied, `{}`)
 		said := contentText(t, result.Content[0])
-		want := " blocked by the sandbox: write to " + outside + "/file; allowed: changing " + dir + ", and no network"
+		want := " blocked by the sandbox: write to " + outside + "/file; allowed: changing " + dir +
+			", and no network"
 		if !strings.HasSuffix(said, want) {
 			t.Errorf("%s", said)
 		}
 	}
-	off, err := New("t", config.Command{Shell: "echo x >../outside/file; echo $GITHUB_TOKEN", Sandbox: &config.Sandbox{Off: true}}, base)
+	off, err := New("t", config.Command{Shell: "echo x >../outside/file; echo $GITHUB_TOKEN",
+		Sandbox: &config.Sandbox{Off: true}}, base)
 	if err != nil {
 		t.Fatal(err)
 	}

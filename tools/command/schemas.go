@@ -42,7 +42,8 @@ func (c *Command) checkSchemas() error {
 }
 
 func badSchema(key string, wrong *schema.Error) error {
-	return &config.Error{Key: key, Problem: "is not a JSON Schema: " + wrong.Problem, Allowed: "JSON Schema 2020-12"}
+	return &config.Error{Key: key, Problem: "is not a JSON Schema: " + wrong.Problem,
+		Allowed: "JSON Schema 2020-12"}
 }
 
 // keyOf returns the config key of a place in the schema under key.

@@ -10,7 +10,9 @@ import (
 
 // interpreter says which elements of an interpreter's argv are code.
 type interpreter struct {
-	code  string // short flags, without the hyphen, whose value is code; in a shell, a cluster of flags that has one of them
+	// Short flags, without the hyphen, whose value is code; in a shell, a cluster of flags that has one of
+	// them.
+	code  string
 	long  []string
 	first bool // without such a flag, the first element that is not an option is code
 	all   bool // everything is code
@@ -20,17 +22,22 @@ type interpreter struct {
 // interpreters are the programs that read code from their arguments. A value in code would be code.
 var interpreters = sync.OnceValue(func() map[string]interpreter { // made for a config that has placeholders, not at each start
 	return map[string]interpreter{
-		"sh": {code: "c"}, "bash": {code: "c"}, "dash": {code: "c"}, "ash": {code: "c"}, "zsh": {code: "c"}, "ksh": {code: "c"}, "mksh": {code: "c"},
+		"sh": {code: "c"}, "bash": {code: "c"}, "dash": {code: "c"}, "ash": {code: "c"}, "zsh": {code: "c"},
+		"ksh": {code: "c"}, "mksh": {code: "c"},
 		"tcsh": {code: "c"}, "csh": {code: "c"}, "rbash": {code: "c"}, "yash": {code: "c"},
 		"fish":   {code: "cC", long: []string{"--command", "--init-command"}},
 		"su":     {code: "c", long: []string{"--command", "--session-command"}},
 		"script": {code: "c", long: []string{"--command"}},
 		"python": {code: "c"}, "pypy": {code: "c"},
-		"node": {code: "ep", long: []string{"--eval", "--print"}}, "bun": {code: "ep", long: []string{"--eval", "--print"}},
+		"node": {code: "ep", long: []string{"--eval", "--print"}},
+		"bun":  {code: "ep", long: []string{"--eval", "--print"}},
 		"deno": {}, // deno eval: see subcommands
-		"perl": {code: "eE"}, "ruby": {code: "e"}, "lua": {code: "e"}, "luajit": {code: "e"}, "osascript": {code: "e"},
-		"php": {code: "rBRE", long: []string{"--run", "--process-begin", "--process-code", "--process-end"}},
-		"awk": {first: true}, "gawk": {code: "e", long: []string{"--source"}, first: true}, "mawk": {first: true}, "nawk": {first: true},
+		"perl": {code: "eE"}, "ruby": {code: "e"}, "lua": {code: "e"}, "luajit": {code: "e"},
+		"osascript": {code: "e"},
+		"php": {code: "rBRE", long: []string{"--run", "--process-begin", "--process-code",
+			"--process-end"}},
+		"awk": {first: true}, "gawk": {code: "e", long: []string{"--source"}, first: true},
+		"mawk": {first: true}, "nawk": {first: true},
 		"cmd":        {as: "cmd"},
 		"powershell": {as: "powershell"}, "pwsh": {as: "powershell"},
 		"eval": {all: true}, "ssh": {as: "ssh"},
@@ -76,7 +83,8 @@ func (in interpreter) scripts(argv []string, from int, code map[int]bool) {
 				interpreter{all: true}.scripts(argv, i+1, code)
 				return
 			}
-		case in.as == "powershell": // flags may be shortened; without -File, everything from the first word on is a command
+		case in.as == "powershell":
+			// Flags may be shortened; without -File, everything from the first word on is a command.
 			command := len(flag) > 1 && (flag[0] == '-' || flag[0] == '/') &&
 				(strings.HasPrefix("command", flag[1:]) || strings.HasPrefix("commandwithargs", flag[1:]) ||
 					strings.HasPrefix("encodedcommand", flag[1:]) || flag[1:] == "ec" || flag[1:] == "cwa")
@@ -116,8 +124,10 @@ func (in interpreter) scripts(argv []string, from int, code map[int]bool) {
 					in.first = in.first && word != "-f"
 					i++
 				}
-			case in.shell() || at+2 == len(word): // a shell's script is the first word that is not an option: sh -c -e script
-				for i++; in.shell() && i < len(argv) && len(argv[i]) > 1 && (argv[i][0] == '-' || argv[i][0] == '+'); i++ {
+			case in.shell() || at+2 == len(word):
+				// A shell's script is the first word that is not an option: sh -c -e script.
+				for i++; in.shell() && i < len(argv) && len(argv[i]) > 1 &&
+					(argv[i][0] == '-' || argv[i][0] == '+'); i++ {
 					if strings.HasSuffix(argv[i], "o") {
 						i++
 					}
@@ -150,5 +160,7 @@ func (in interpreter) shell() bool { return in.code == "c" && in.long == nil }
 
 // takesWord reports whether an option of a shell or of Python is followed by its value.
 func takesWord(option string) bool {
-	return option == "--rcfile" || option == "--init-file" || len(option) > 1 && option[1] != '-' && strings.ContainsAny(option[:1], "-+") && strings.HasSuffix(option, "o") || slices.Contains([]string{"-O", "-W", "-X"}, option)
+	return option == "--rcfile" || option == "--init-file" ||
+		len(option) > 1 && option[1] != '-' && strings.ContainsAny(option[:1], "-+") &&
+			strings.HasSuffix(option, "o") || slices.Contains([]string{"-O", "-W", "-X"}, option)
 }

@@ -17,11 +17,13 @@ func anyCode(string) string { return "a batch file as command that runs its argu
 // fills that in before it parses the line, so the value would become part of the script.
 func checkScript(script string, names []string) *config.Error {
 	if strings.Contains(strings.TrimRight(script, "\r\n"), "\n") {
-		return &config.Error{Key: "shell", Problem: "has several lines, and cmd.exe reads only the first", Allowed: "one line, its commands joined by &&, or a batch file as command"}
+		return &config.Error{Key: "shell", Problem: "has several lines, and cmd.exe reads only the first",
+			Allowed: "one line, its commands joined by &&, or a batch file as command"}
 	}
 	for _, name := range names {
 		if m := regexp.MustCompile(`(?i)%` + regexp.QuoteMeta(name) + `[%:]`).FindString(script); m != "" {
-			return &config.Error{Key: "shell", Problem: m + ": cmd.exe would run the value as part of the script", Allowed: inScript(name)}
+			return &config.Error{Key: "shell",
+				Problem: m + ": cmd.exe would run the value as part of the script", Allowed: inScript(name)}
 		}
 	}
 	return nil

@@ -66,14 +66,16 @@ func serve(t *testing.T, text string) (*served, error) {
 	}
 	// Calls of a command that reads input end when that has been sent, and a result of one that becomes ready has
 	// as much output as there is then.
-	s.commands = slices.DeleteFunc(s.commands, func(c *Command) bool { return c.config.TakesInput() || c.config.Ready != "" })
+	s.commands = slices.DeleteFunc(s.commands,
+		func(c *Command) bool { return c.config.TakesInput() || c.config.Ready != "" })
 	registry := &tools.Registry{}
 	for _, command := range s.commands {
 		if err := registry.Add(command); err != nil {
 			t.Fatal(err)
 		}
 		if len(command.argv) > 0 && !strings.Contains(command.argv[0].text, "/") {
-			if err := os.WriteFile(filepath.Join(bin, command.argv[0].text), []byte(stub), 0o700); err != nil {
+			if err := os.WriteFile(filepath.Join(bin, command.argv[0].text), []byte(stub),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -194,7 +196,8 @@ func (s *served) dump() string {
 	seen := map[uintptr]bool{}
 	dump(&b, reflect.ValueOf(s.config), seen)
 	for _, c := range s.commands {
-		for _, shared := range []any{c.config, c.in, c.argv, c.stdin, c.asks, c.dir, c.outputSchema, c.env(), c.Describe()} {
+		for _, shared := range []any{c.config, c.in, c.argv, c.stdin, c.asks, c.dir, c.outputSchema, c.env(),
+			c.Describe()} {
 			dump(&b, reflect.ValueOf(shared), seen)
 		}
 	}
@@ -221,7 +224,10 @@ func dump(b *strings.Builder, v reflect.Value, seen map[uintptr]bool) {
 		}
 	case reflect.Map:
 		keys := v.MapKeys()
-		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+		slices.SortFunc(keys, func(a, b reflect.Value) int {
+			return strings.Compare(fmt.Sprint(a),
+				fmt.Sprint(b))
+		})
 		for _, key := range keys {
 			fmt.Fprintf(b, "\n%v = ", key)
 			dump(b, v.MapIndex(key), seen)
@@ -374,13 +380,15 @@ func TestRandomConfigs(t *testing.T) {
 				all[fmt.Sprint("tool", len(all))] = tool
 			}
 			whole := map[string]any{"tools": all}
-			for _, key := range []string{"server", "limits", "partials", "tasks", "compat", "fallbackTools", "secrets", "notify"} {
+			for _, key := range []string{"server", "limits", "partials", "tasks", "compat", "fallbackTools",
+				"secrets", "notify"} {
 				if g.rng.IntN(2) == 0 {
 					continue
 				}
 				section := g.value(schema.Properties[key])
 				if key == "secrets" {
-					section = map[string]any{"patterns": []string{pick(g.rng, `two \w+`, "last", "sch.n")}, "env": []string{"VARIABLE"}}
+					section = map[string]any{"patterns": []string{pick(g.rng, `two \w+`, "last", "sch.n")},
+						"env": []string{"VARIABLE"}}
 				}
 				text, err := json.Marshal(map[string]any{key: section})
 				if err != nil {
@@ -452,7 +460,9 @@ func (g *configMaker) tool() map[string]any {
 			tool[key] = g.value(g.defs["tool"].Properties[key])
 		}
 	}
-	for _, key := range slices.Concat(timely, []string{"command", "shell", "input", "required", "options", "stdin", "confirm", "progress", "outputSchema", "dir"}) {
+	for _, key := range slices.Concat(timely,
+		[]string{"command", "shell", "input", "required", "options", "stdin", "confirm", "progress",
+			"outputSchema", "dir"}) {
 		delete(tool, key)
 	}
 	names := []string{"a", "list", "type", "n_1", "Mixed"}
@@ -474,7 +484,9 @@ func (g *configMaker) tool() map[string]any {
 		}
 		tool["command"] = append(words, "last")
 	} else {
-		tool["shell"] = pick(g.rng, `printf '%s|' "$a" "$list" "$type" "$n_1" "$Mixed"`, "env | while read -r line; do :; done; echo done", `echo '{"a": "'$0'"}'`, "echo out; exit 3", "cat")
+		tool["shell"] = pick(g.rng, `printf '%s|' "$a" "$list" "$type" "$n_1" "$Mixed"`,
+			"env | while read -r line; do :; done; echo done", `echo '{"a": "'$0'"}'`,
+			"echo out; exit 3", "cat")
 	}
 	if len(names) > 0 {
 		if g.rng.IntN(3) == 0 {
@@ -498,7 +510,8 @@ func (g *configMaker) tool() map[string]any {
 		tool["outputSchema"] = map[string]any{"properties": map[string]any{"a": map[string]any{"type": "string"}}}
 	}
 	if tool["input"] = any(input); g.rng.IntN(4) == 0 {
-		tool["input"] = map[string]any{"type": "object", "properties": input, "required": required, "additionalProperties": g.rng.IntN(2) == 0}
+		tool["input"] = map[string]any{"type": "object", "properties": input, "required": required,
+			"additionalProperties": g.rng.IntN(2) == 0}
 	} else if len(required) > 0 {
 		tool["required"] = required
 	}
@@ -507,11 +520,14 @@ func (g *configMaker) tool() map[string]any {
 
 // input makes the schema of an argument, often with a default.
 func (g *configMaker) input() any {
-	kind := pick(g.rng, "string", "integer", "number", "boolean", "array", "object", "any", "enum", "maybe", "true")
+	kind := pick(g.rng, "string", "integer", "number", "boolean", "array", "object", "any", "enum",
+		"maybe", "true")
 	schema := map[string]any{"type": kind}
 	defaults := map[string][]any{
-		"string": {"", "a b", "{{a}}", "ä"}, "integer": {0, -7, 1e3}, "number": {0.25, 3}, "boolean": {true, false}, "array": {[]any{}, []any{"./...", " "}, []any{1, nil, "x"}},
-		"object": {map[string]any{}, map[string]any{"a": []any{1, map[string]any{"b": nil}}}}, "any": {nil, "x", 3, []any{"y"}}, "enum": {"x", 2}, "maybe": {nil, 4},
+		"string": {"", "a b", "{{a}}", "ä"}, "integer": {0, -7, 1e3}, "number": {0.25, 3},
+		"boolean": {true, false}, "array": {[]any{}, []any{"./...", " "}, []any{1, nil, "x"}},
+		"object": {map[string]any{}, map[string]any{"a": []any{1, map[string]any{"b": nil}}}},
+		"any":    {nil, "x", 3, []any{"y"}}, "enum": {"x", 2}, "maybe": {nil, 4},
 	}[kind]
 	switch kind {
 	case "true":
@@ -521,7 +537,8 @@ func (g *configMaker) input() any {
 	case "enum":
 		schema = map[string]any{"enum": []any{"x", 2, nil}}
 	case "maybe":
-		schema = map[string]any{"anyOf": []any{map[string]any{"type": "integer"}, map[string]any{"type": "null"}}}
+		schema = map[string]any{"anyOf": []any{map[string]any{"type": "integer"},
+			map[string]any{"type": "null"}}}
 	}
 	if g.rng.IntN(2) == 0 {
 		schema["default"] = pick(g.rng, defaults...)

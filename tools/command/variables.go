@@ -36,12 +36,14 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 	}
 	var errs []error
 	for _, root := range roots {
-		root, err := filepath.Abs(root) // TMPDIR may be relative, and the command and the guard run in other directories
+		// TMPDIR may be relative, and the command and the guard run in other directories.
+		root, err := filepath.Abs(root)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		f := &variablesFile{path: filepath.Join(root, "runnel-"+rand.Text(), "variables.json"), before: in.Variables()}
+		f := &variablesFile{path: filepath.Join(root, "runnel-"+rand.Text(), "variables.json"),
+			before: in.Variables()}
 		if err := process.GuardFolder(f.folder()); err != nil {
 			f.remove()
 			return nil, fmt.Errorf("cannot start the command: %w", err)
@@ -56,7 +58,8 @@ func newVariablesFile(in *tools.Call) (*variablesFile, error) {
 		errs = append(errs, err)
 	}
 	in.Log().Warn().Err(errors.Join(errs...)).Str("taskId", in.TaskID).
-		Msg("the command runs without $" + process.VariablesVariable + ": its file cannot be written; set TMPDIR to a directory that can be written")
+		Msg("the command runs without $" + process.VariablesVariable +
+			": its file cannot be written; set TMPDIR to a directory that can be written")
 	return nil, nil
 }
 
@@ -71,7 +74,8 @@ func (f *variablesFile) merge(ctx context.Context, in *tools.Call) error {
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("the variables that the command wrote are not taken: %s is no longer a file", f.path)
+		return fmt.Errorf("the variables that the command wrote are not taken: %s is no longer a file",
+			f.path)
 	}
 	after, err := io.ReadAll(io.LimitReader(file, maxVariablesFile))
 	if err != nil {

@@ -19,9 +19,11 @@ func checkWatch(c *config.Command) error {
 		re, err := text.CompilePattern(pattern)
 		switch {
 		case err != nil:
-			return &config.Error{Key: key, Problem: err.Error(), Allowed: "a regular expression as Go knows them (RE2)"}
+			return &config.Error{Key: key, Problem: err.Error(),
+				Allowed: "a regular expression as Go knows them (RE2)"}
 		case re.MatchString(""):
-			return &config.Error{Key: key, Problem: fmt.Sprintf("%q matches every line", pattern), Allowed: "an expression that an empty line does not match"}
+			return &config.Error{Key: key, Problem: fmt.Sprintf("%q matches every line", pattern),
+				Allowed: "an expression that an empty line does not match"}
 		}
 		return nil
 	}
@@ -35,7 +37,8 @@ func checkWatch(c *config.Command) error {
 			return err
 		}
 		if names[w.Name()] {
-			return &config.Error{Key: fmt.Sprintf("watch[%d].as", i), Problem: fmt.Sprintf("%q is there twice", w.Name()), Allowed: "another name"}
+			return &config.Error{Key: fmt.Sprintf("watch[%d].as", i),
+				Problem: fmt.Sprintf("%q is there twice", w.Name()), Allowed: "another name"}
 		}
 		names[w.Name()] = true
 	}
@@ -73,7 +76,8 @@ func newWatcher(c *config.Command, in *tools.Call) *watcher {
 		w.patterns = append(w.patterns, watched{re: regexp.MustCompile(c.Ready), needed: neededByte(c.Ready)})
 	}
 	for _, one := range c.Watch {
-		w.patterns = append(w.patterns, watched{regexp.MustCompile(one.Match), neededByte(one.Match), one.Name(), *one.Limit})
+		w.patterns = append(w.patterns,
+			watched{regexp.MustCompile(one.Match), neededByte(one.Match), one.Name(), *one.Limit})
 	}
 	if len(w.patterns) == 0 {
 		return nil
@@ -174,7 +178,8 @@ func (s *watchedStream) search(line []byte) {
 	plain := []byte(nil) // without escape sequences, as with "ansi: keep"
 	for i := range s.to.patterns {
 		p := &s.to.patterns[i]
-		if len(line) == 0 || p.limit == 0 && s.to.ready || s.matched != nil && s.matched[i] || p.needed != 0 && bytes.IndexByte(line, p.needed) < 0 {
+		if len(line) == 0 || p.limit == 0 && s.to.ready || s.matched != nil && s.matched[i] ||
+			p.needed != 0 && bytes.IndexByte(line, p.needed) < 0 {
 			continue
 		}
 		if plain == nil {

@@ -29,25 +29,33 @@ func newWatched(t *testing.T, conf config.Command) (*record, *[]string) {
 	w.isReady = func(after time.Duration, line string) {
 		*found = append(*found, fmt.Sprintf("ready after %v: %s", after, line))
 	}
-	return newRecord(t.Context(), &c.config, tools.NewOutput(t.Context(), partials.NewLog(nil), nil), 32<<10, w), found
+	return newRecord(t.Context(), &c.config, tools.NewOutput(t.Context(), partials.NewLog(nil), nil),
+		32<<10, w), found
 }
 
 // Each line counts once for each pattern, however it comes: whole, in pieces, as a prompt without an end.
 func TestWatcherCountsLinesOnce(t *testing.T) {
-	conf := config.Command{Ready: `listening on (\S+)|> $`, Watch: []config.Watch{{Match: "ERROR", As: "error", Limit: new(2)}, {Match: "^W"}}}
+	conf := config.Command{Ready: `listening on (\S+)|> $`,
+		Watch: []config.Watch{{Match: "ERROR", As: "error", Limit: new(2)}, {Match: "^W"}}}
 	for _, c := range []struct {
 		name   string
 		output []string // a second apart
 		want   []string
 	}{
-		{"lines", []string{"a\nERROR ERROR 1\nW ERROR\n", "ERROR 3\n"}, []string{"error of 2: ERROR ERROR 1", "error of 2: W ERROR", "^W of 5: W ERROR", "error of 2: ERROR 3"}},
-		{"a line that comes slowly", []string{"ERR", "OR a", " b", "\nERROR c"}, []string{"error of 2: ERROR a", "error of 2: ERROR c"}},
+		{"lines", []string{"a\nERROR ERROR 1\nW ERROR\n", "ERROR 3\n"},
+			[]string{"error of 2: ERROR ERROR 1", "error of 2: W ERROR", "^W of 5: W ERROR",
+				"error of 2: ERROR 3"}},
+		{"a line that comes slowly", []string{"ERR", "OR a", " b", "\nERROR c"},
+			[]string{"error of 2: ERROR a", "error of 2: ERROR c"}},
 		{"a prompt", []string{"name> ", "x\n> "}, []string{"ready after 100ms: name>"}},
 		{"a prompt at the end", []string{"a\n> "}, []string{"ready after 100ms: >"}},
-		{"a bar", []string{"\r1 ERROR\r2 ERROR", "\r3\n"}, []string{"error of 2: 1 ERROR", "error of 2: 2 ERROR"}},
+		{"a bar", []string{"\r1 ERROR\r2 ERROR", "\r3\n"},
+			[]string{"error of 2: 1 ERROR", "error of 2: 2 ERROR"}},
 		{"colours", []string{"\x1b[31mERR\x1b[1mOR\x1b[0m\n"}, []string{"error of 2: ERROR"}},
 		{"once", []string{"listening on :1\nlistening on :2\n"}, []string{"ready after 0s: listening on :1"}},
-		{"a long line", []string{strings.Repeat("x", maxWatchedLine-5) + "ERROR\n" + strings.Repeat("x", maxWatchedLine) + "ERROR\n"}, []string{"error of 2: " + strings.Repeat("x", maxWatchedLine-5) + "ERROR"}},
+		{"a long line", []string{strings.Repeat("x", maxWatchedLine-5) + "ERROR\n" +
+			strings.Repeat("x", maxWatchedLine) + "ERROR\n"},
+			[]string{"error of 2: " + strings.Repeat("x", maxWatchedLine-5) + "ERROR"}},
 		{"nothing", []string{"", "\n\n", "a"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -123,7 +131,8 @@ func BenchmarkWatcher(b *testing.B) {
 	} {
 		b.Run(log.name, func(b *testing.B) {
 			text := []byte(strings.Repeat(log.text, max(1, (32<<10)/len(log.text))))
-			conf := &config.Command{Ready: `listening on (\S+)`, Watch: []config.Watch{{Match: `ERROR|FATAL`, As: "error", Limit: new(5)}}}
+			conf := &config.Command{Ready: `listening on (\S+)`,
+				Watch: []config.Watch{{Match: `ERROR|FATAL`, As: "error", Limit: new(5)}}}
 			stream := &watchedStream{to: newWatcher(conf, &tools.Call{})}
 			for b.Loop() {
 				stream.scan(text)

@@ -40,7 +40,8 @@ func (a *Artifacts) complete() (*Artifacts, *Error) {
 	}
 	a = new(*a)
 	if len(a.Files) == 0 {
-		return nil, &Error{Problem: "names no files", Allowed: `patterns such as ["report/*.html", "**/*.png"]`}
+		return nil, &Error{Problem: "names no files",
+			Allowed: `patterns such as ["report/*.html", "**/*.png"]`}
 	}
 	if a.Max == 0 {
 		a.Max = defaultArtifacts
@@ -49,18 +50,23 @@ func (a *Artifacts) complete() (*Artifacts, *Error) {
 		a.MaxBytes = new(defaultArtifactsBytes)
 	}
 	if a.Max < 0 || a.Max > limitArtifacts {
-		return nil, &Error{Key: "max", Problem: fmt.Sprintf("%d is out of range", a.Max), Allowed: fmt.Sprintf("1 to %d", limitArtifacts)}
+		return nil, &Error{Key: "max", Problem: fmt.Sprintf("%d is out of range", a.Max),
+			Allowed: fmt.Sprintf("1 to %d", limitArtifacts)}
 	}
 	if *a.MaxBytes <= 0 || *a.MaxBytes > limitArtifactsBytes {
-		return nil, &Error{Key: "maxBytes", Problem: a.MaxBytes.String() + " is out of range", Allowed: "1 to " + limitArtifactsBytes.String()}
+		return nil, &Error{Key: "maxBytes", Problem: a.MaxBytes.String() + " is out of range",
+			Allowed: "1 to " + limitArtifactsBytes.String()}
 	}
 	for i, pattern := range a.Files {
 		key := fmt.Sprintf("files[%d]", i)
 		switch {
 		case !doublestar.ValidatePattern(pattern) || pattern == "":
-			return nil, &Error{Key: key, Problem: fmt.Sprintf("%q is not a pattern", pattern), Allowed: "*, **, ?, [a-z] and {a,b}, with / between directories"}
-		case path.IsAbs(pattern) || slices.Contains(strings.Split(pattern, "/"), "..") || strings.ContainsAny(pattern, `\:`):
-			return nil, &Error{Key: key, Problem: fmt.Sprintf("%q may lead out of the tool's directory", pattern), Allowed: "a pattern below it, with / between directories"}
+			return nil, &Error{Key: key, Problem: fmt.Sprintf("%q is not a pattern", pattern),
+				Allowed: "*, **, ?, [a-z] and {a,b}, with / between directories"}
+		case path.IsAbs(pattern) || slices.Contains(strings.Split(pattern, "/"), "..") ||
+			strings.ContainsAny(pattern, `\:`):
+			return nil, &Error{Key: key, Problem: fmt.Sprintf("%q may lead out of the tool's directory",
+				pattern), Allowed: "a pattern below it, with / between directories"}
 		}
 	}
 	return a, nil

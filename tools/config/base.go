@@ -16,10 +16,11 @@ type Base struct {
 	Dir  string   // their working directory, to which "dir" is relative; "" = runnel's own
 	Vars []string // "NAME=value"; nil = runnel's own environment
 
-	Version   string           // runnel's, which upstreams see
-	Secrets   *secrets.Current // masked in the output of upstreams; nil = none. Calls of tools have the secrets of their run
-	MaxResult Size             // for commands without maxResult; 0 = what suits the client
-	Sandbox   *Sandbox         // for commands and upstreams without sandbox; nil = none
+	Version string // runnel's, which upstreams see
+	// Masked in the output of upstreams; nil = none. Calls of tools have the secrets of their run.
+	Secrets   *secrets.Current
+	MaxResult Size     // for commands without maxResult; 0 = what suits the client
+	Sandbox   *Sandbox // for commands and upstreams without sandbox; nil = none
 }
 
 // Inherit returns the working directory of a child whose config has dir, and the variables that it inherits.
@@ -34,7 +35,8 @@ func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []
 	case inHome(dir):
 		home, _ := process.LookupEnv(vars, HomeVariable)
 		if !filepath.IsAbs(home) {
-			return "", nil, &Error{Key: "dir", Problem: dir + ": " + HomeVariable + " is not set", Allowed: "a path from / or from the config file's directory"}
+			return "", nil, &Error{Key: "dir", Problem: dir + ": " + HomeVariable + " is not set",
+				Allowed: "a path from / or from the config file's directory"}
 		}
 		dir = filepath.Join(home, dir[1:])
 	case !filepath.IsAbs(dir):
@@ -45,7 +47,8 @@ func (b *Base) Inherit(dir string, add map[string]string) (where string, vars []
 	}
 	for name := range add {
 		if !isVariable(name) {
-			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is not a name for a variable", name), Allowed: "a name without = and blanks"}
+			return "", nil, &Error{Key: "env", Problem: fmt.Sprintf("%q is not a name for a variable", name),
+				Allowed: "a name without = and blanks"}
 		}
 	}
 	return where, vars, nil

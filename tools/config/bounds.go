@@ -29,8 +29,10 @@ const (
 func (c *Config) Check() error {
 	errs := []error{c.CheckBounds(), c.checkHTTP()}
 	if detached := c.Detaches(); detached != "" && !c.State.OnDisk() {
-		errs = append(errs, c.Locate("", &Error{Key: "tools." + detached + ".detach", Problem: "always needs tasks on disk, and they live in " + c.State.Place(),
-			Allowed: "never, or a directory in state.dir (--state)"}))
+		errs = append(errs, c.Locate("",
+			&Error{Key: "tools." + detached + ".detach",
+				Problem: "always needs tasks on disk, and they live in " + c.State.Place(),
+				Allowed: "never, or a directory in state.dir (--state)"}))
 	}
 	return JoinErrors(errs)
 }
@@ -62,10 +64,13 @@ func (c *Config) CheckBounds() error {
 	count("limits.maxInFlight", c.Limits.MaxInFlight, 1)
 	span("partials.pace", c.Partials.Pace, 0)
 	size("partials.maxBytes", c.Partials.MaxBytes, minPartial, limitPartial)
-	size("partials.maxPending", c.Partials.MaxPending, min(c.Partials.MaxBytes, limitPartial), limitPending) // a larger MaxBytes has been reported already
+	// A larger MaxBytes has been reported already.
+	size("partials.maxPending", c.Partials.MaxPending, min(c.Partials.MaxBytes, limitPartial), limitPending)
 	span("tasks.ttl", c.Tasks.TTL, minTTL)
 	span("tasks.maxTtl", c.Tasks.MaxTTL, minTTL)
-	check(c.Tasks.TTL <= c.Tasks.MaxTTL || c.Origin("tasks.ttl") == "", "tasks.ttl", c.Tasks.TTL.String()+" is longer than tasks.maxTtl", c.Tasks.MaxTTL.String()+" at most")
+	check(c.Tasks.TTL <= c.Tasks.MaxTTL ||
+		c.Origin("tasks.ttl") == "", "tasks.ttl", c.Tasks.TTL.String()+" is longer than tasks.maxTtl",
+		c.Tasks.MaxTTL.String()+" at most")
 	span("tasks.pollInterval", c.Tasks.PollInterval, Duration(time.Millisecond))
 	count("tasks.maxLive", c.Tasks.MaxLive, 1)
 	count("tasks.maxStartsPerMinute", c.Tasks.MaxStartsPerMinute, 0)
@@ -75,7 +80,8 @@ func (c *Config) CheckBounds() error {
 	span("tasks.heartbeat", c.Tasks.Heartbeat, Duration(time.Millisecond))
 	size("tasks.maxResult", c.Tasks.MaxResult, MinMaxResult, limitMaxResult)
 	size("state.maxState", c.State.MaxState, minState, limitState)
-	check(0 <= c.History.Calls && c.History.Calls <= limitCalls, "history.calls", c.Text("history.calls")+" is out of range", fmt.Sprintf("0 (off) to %d", limitCalls))
+	check(0 <= c.History.Calls && c.History.Calls <= limitCalls, "history.calls",
+		c.Text("history.calls")+" is out of range", fmt.Sprintf("0 (off) to %d", limitCalls))
 	span("history.age", c.History.Age, minTTL)
 	size("history.log", c.History.Log, minHistoryLog, limitHistoryLog)
 	if c.Sandbox != nil {
@@ -85,7 +91,8 @@ func (c *Config) CheckBounds() error {
 		}
 	}
 	for i, class := range c.Fleet.Classes {
-		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i), fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
+		check(IsClass(class), fmt.Sprintf("fleet.classes[%d]", i),
+			fmt.Sprintf("%q is not a class of workers", class), "1 to 64 letters, digits, - and _")
 	}
 	return JoinErrors(errs)
 }

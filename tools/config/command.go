@@ -19,7 +19,8 @@ type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
 	Annotations *mcp.ToolAnnotations `yaml:"annotations"`
-	Meta        Object               `yaml:"_meta" json:",omitempty"` // for clients that look for something there
+	// for clients that look for something there.
+	Meta Object `yaml:"_meta" json:",omitempty"`
 
 	// Command is the argv, with placeholders. Shell is a script for /bin/sh, on Windows for cmd.exe. Exactly
 	// one of them is set.
@@ -28,7 +29,8 @@ type Command struct {
 
 	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
 	Required []string `yaml:"required"`                // names of required properties
-	Options  []string `yaml:"options"`                 // names of properties whose values may begin with "-" where the command reads options
+	// Names of properties whose values may begin with "-" where the command reads options.
+	Options []string `yaml:"options"`
 
 	Dir   string            `yaml:"dir"`   // relative to the config file's directory, which is the default
 	Env   map[string]string `yaml:"env"`   // added to runnel's own environment
@@ -39,39 +41,51 @@ type Command struct {
 	Grace       *Duration `yaml:"grace"`       // between TERM and KILL; default 5 s
 	OkExitCodes []int     `yaml:"okExitCodes"` // default [0]
 
-	Stderr   string `yaml:"stderr"`   // merge (default), separate, discard
-	Pty      bool   `yaml:"pty"`      // give the command a terminal; its stderr is merged
-	Size     string `yaml:"size"`     // of the terminal, as COLUMNSxROWS; default 120x40 if interactive, else 80x24
+	Stderr string `yaml:"stderr"` // merge (default), separate, discard
+	Pty    bool   `yaml:"pty"`    // give the command a terminal; its stderr is merged
+	// Of the terminal, as COLUMNSxROWS; default 120x40 if interactive, else 80x24.
+	Size     string `yaml:"size"`
 	ANSI     string `yaml:"ansi"`     // strip (default), keep
 	Encoding string `yaml:"encoding"` // of the output, as in text.NewDecoder; default auto
 	Output   string `yaml:"output"`   // text (default), lines
 	Progress string `yaml:"progress"` // regexp with one group (percent) or two (done, total)
 
-	Interactive bool    `yaml:"interactive"` // the terminal is for input, too, which comes while the command runs; implies pty
-	Ready       string  `yaml:"ready"`       // regexp: once a line matches, a call is answered, and the command goes on
-	Watch       []Watch `yaml:"watch"`       // lines that are events of the task
+	// The terminal is for input, too, which comes while the command runs; implies pty.
+	Interactive bool `yaml:"interactive"`
+	// Regexp: once a line matches, a call is answered, and the command goes on.
+	Ready string  `yaml:"ready"`
+	Watch []Watch `yaml:"watch"` // lines that are events of the task
 
 	Task          mcp.TaskSupport `yaml:"task"`          // optional (default), required, forbidden
 	MaxConcurrent int             `yaml:"maxConcurrent"` // calls that run at once; 0 = no limit
-	MaxOutput     *Size           `yaml:"maxOutput"`     // output that is stored: its head and its tail; default DefaultMaxOutput
-	MaxResult     *Size           `yaml:"maxResult"`     // text in the result; default Base.MaxResult, nil = what suits the client
+	// Output that is stored: its head and its tail; default DefaultMaxOutput.
+	MaxOutput *Size `yaml:"maxOutput"`
+	// text in the result; default Base.MaxResult, nil = what suits the client.
+	MaxResult *Size `yaml:"maxResult"`
 
-	Structured   string `yaml:"structured"`                     // the content of structuredContent: none (default), summary, json
+	// The content of structuredContent: none (default), summary, json.
+	Structured   string `yaml:"structured"`
 	OutputSchema Object `yaml:"outputSchema" json:",omitempty"` // of the printed JSON, with structured: json
 
-	Artifacts *Artifacts `yaml:"artifacts" json:",omitempty"` // the files of its directory that a result carries; nil = none
+	// The files of its directory that a result carries; nil = none.
+	Artifacts *Artifacts `yaml:"artifacts" json:",omitempty"`
 
 	Sandbox *Sandbox `yaml:"sandbox" json:",omitempty"` // what the command may do; nil = as in Config.Sandbox
 
-	Confirm         string `yaml:"confirm"`         // a question to the user before the command starts, with placeholders
-	ConfirmFallback string `yaml:"confirmFallback"` // for a client that cannot be asked: refuse (default), run
+	// A question to the user before the command starts, with placeholders.
+	Confirm string `yaml:"confirm"`
+	// for a client that cannot be asked: refuse (default), run.
+	ConfirmFallback string `yaml:"confirmFallback"`
 
-	Runs         string    `yaml:"runs"`         // the class of the workers that run it; "" = it runs here
-	QueueTimeout *Duration `yaml:"queueTimeout"` // how long a call waits for a worker; default DefaultQueueTimeout
-	Priority     string    `yaml:"priority"`     // of its calls among those that wait for workers: low, normal (default), high
-	Retry        int       `yaml:"retry"`        // how often it is started again after its worker has died
+	Runs string `yaml:"runs"` // the class of the workers that run it; "" = it runs here
+	// How long a call waits for a worker; default DefaultQueueTimeout.
+	QueueTimeout *Duration `yaml:"queueTimeout"`
+	// Of its calls among those that wait for workers: low, normal (default), high.
+	Priority string `yaml:"priority"`
+	Retry    int    `yaml:"retry"` // how often it is started again after its worker has died
 
-	Detach Detach `yaml:"detach"` // the command outlives runnel: a process of its own runs it (internal/detach)
+	// The command outlives runnel: a process of its own runs it (internal/detach).
+	Detach Detach `yaml:"detach"`
 
 	Notify *Notify `yaml:"notify"` // who is notified of the end of its tasks; nil = as in Config.Notify
 }
@@ -170,17 +184,22 @@ func (c *Command) Complete() (err error) {
 		}
 	}
 	word := func(key string, value *string, allowed ...string) {
-		check(slices.Contains(allowed, *value), key, fmt.Sprintf("%q is unknown", *value), strings.Join(allowed, ", "))
+		check(slices.Contains(allowed, *value), key, fmt.Sprintf("%q is unknown", *value),
+			strings.Join(allowed, ", "))
 	}
 	span := func(key string, d Duration) { check(d >= 0, key, d.String()+" is negative", "0 or more") }
 	if c.MaxResult != nil {
-		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= limitMaxResult, "maxResult", c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+limitMaxResult.String())
+		check(MinMaxResult <= *c.MaxResult && *c.MaxResult <= limitMaxResult, "maxResult",
+			c.MaxResult.String()+" is out of range", MinMaxResult.String()+" to "+limitMaxResult.String())
 	}
 	c.fillDefaults()
 	_, _, sized := c.TerminalSize()
-	check(sized, "size", fmt.Sprintf("%q is not a size of a terminal", c.Size), "columns x rows, such as 120x40, each from 2 to 500")
-	check(!c.Interactive || c.Stdin == "", "stdin", "is impossible with interactive: the command reads its terminal", "no stdin")
-	check(!c.TakesInput() || c.Task != mcp.TaskForbidden, "task", "is impossible with interactive and with stdin: open, since input goes to a task", "task: optional")
+	check(sized, "size", fmt.Sprintf("%q is not a size of a terminal", c.Size),
+		"columns x rows, such as 120x40, each from 2 to 500")
+	check(!c.Interactive || c.Stdin == "", "stdin",
+		"is impossible with interactive: the command reads its terminal", "no stdin")
+	check(!c.TakesInput() || c.Task != mcp.TaskForbidden, "task",
+		"is impossible with interactive and with stdin: open, since input goes to a task", "task: optional")
 	word("stderr", &c.Stderr, "merge", "separate", "discard")
 	word("ansi", &c.ANSI, "strip", "keep")
 	word("output", &c.Output, "text", "lines")
@@ -189,30 +208,44 @@ func (c *Command) Complete() (err error) {
 	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal is available on Unix only", "false")
-	check(!c.Pty || c.Stderr == "merge", "stderr", c.Stderr+" is impossible with pty: a terminal is one stream", "merge")
-	check(c.Detach != DetachAlways || c.Task != mcp.TaskForbidden, "detach", "is impossible with task: forbidden, since a detached call is a task", "never")
-	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs), "1 to 64 letters, digits, - and _")
-	check(c.Runs == "" || c.Detach != DetachAlways, "detach", "is impossible with runs: a worker's call outlives this process anyway", "never")
-	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs", "is impossible with task: forbidden, since a worker's call is a task", "task: optional")
-	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry), fmt.Sprintf("0 to %d", limitRetry))
+	check(!c.Pty || c.Stderr == "merge", "stderr",
+		c.Stderr+" is impossible with pty: a terminal is one stream", "merge")
+	check(c.Detach != DetachAlways ||
+		c.Task != mcp.TaskForbidden, "detach",
+		"is impossible with task: forbidden, since a detached call is a task", "never")
+	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs),
+		"1 to 64 letters, digits, - and _")
+	check(c.Runs == "" || c.Detach != DetachAlways, "detach",
+		"is impossible with runs: a worker's call outlives this process anyway", "never")
+	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs",
+		"is impossible with task: forbidden, since a worker's call is a task", "task: optional")
+	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry),
+		fmt.Sprintf("0 to %d", limitRetry))
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
-	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)), fmt.Sprintf("at most %d", limitWatch))
+	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)),
+		fmt.Sprintf("at most %d", limitWatch))
 	for i := range c.Watch {
 		w := &c.Watch[i]
 		if w.Limit == nil {
 			w.Limit = new(defaultWatchLimit)
 		}
-		check(1 <= *w.Limit && *w.Limit <= limitWatchLimit, fmt.Sprintf("watch[%d].limit", i), fmt.Sprintf("%d is out of range", *w.Limit), fmt.Sprintf("1 to %d", limitWatchLimit))
-		check(w.As == "" || len(w.As) <= limitWatchName && text.Printable(w.As) == w.As, fmt.Sprintf("watch[%d].as", i), fmt.Sprintf("%q is not a name", w.As), fmt.Sprintf("up to %d bytes in one line", limitWatchName))
+		check(1 <= *w.Limit && *w.Limit <= limitWatchLimit, fmt.Sprintf("watch[%d].limit", i),
+			fmt.Sprintf("%d is out of range", *w.Limit), fmt.Sprintf("1 to %d", limitWatchLimit))
+		check(w.As == "" || len(w.As) <= limitWatchName && text.Printable(w.As) == w.As,
+			fmt.Sprintf("watch[%d].as", i), fmt.Sprintf("%q is not a name", w.As),
+			fmt.Sprintf("up to %d bytes in one line", limitWatchName))
 	}
-	check(c.Ready == "" || c.Task != mcp.TaskForbidden, "ready", "is impossible with task: forbidden, since the command goes on as a task", "task: optional")
+	check(c.Ready == "" || c.Task != mcp.TaskForbidden, "ready",
+		"is impossible with task: forbidden, since the command goes on as a task", "task: optional")
 	span("timeout", c.Timeout)
 	span("idleTimeout", c.IdleTimeout)
 	span("grace", *c.Grace)
 	for i, code := range c.OkExitCodes {
-		check(0 <= code && code <= 255, fmt.Sprintf("okExitCodes[%d]", i), fmt.Sprintf("%d is not an exit code", code), "0 to 255")
+		check(0 <= code && code <= 255, fmt.Sprintf("okExitCodes[%d]", i),
+			fmt.Sprintf("%d is not an exit code", code), "0 to 255")
 	}
-	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent), "1 or more; 0 = no limit")
+	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent),
+		"1 or more; 0 = no limit")
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
 	artifacts, wrong := c.Artifacts.complete()
 	if c.Artifacts = artifacts; err == nil && wrong != nil {

@@ -35,8 +35,9 @@ type Config struct {
 	Secrets       Secrets             `yaml:"secrets"`
 	Notify        *Notify             `yaml:"notify"`
 
-	source *strict.File      // where the values stand; nil = no file
-	set    map[string]string // the flags and variables that override values, such as --max-line, by the values' paths
+	source *strict.File // where the values stand; nil = no file
+	// The flags and variables that override values, such as --max-line, by the values' paths.
+	set map[string]string
 }
 
 // Server describes the server to clients.
@@ -120,7 +121,8 @@ func (s *State) Place() string {
 }
 
 // ErrNoHome is returned by StateDir if the config names no directory and the user has no home.
-var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable + " is set to an absolute path")
+var ErrNoHome = errors.New("neither " + StateVariable + " nor " + HomeVariable +
+	" is set to an absolute path")
 
 // StateDir returns the directory where tasks are kept: the configured one, or runnel in the user's state
 // directory.
@@ -274,7 +276,8 @@ func (c *Config) Differs(other *Config) (sections []string) {
 	a, b := reflect.ValueOf(c).Elem(), reflect.ValueOf(other).Elem()
 	for i := range a.NumField() {
 		name := a.Type().Field(i).Tag.Get("yaml") // "" is not a section
-		if name != "" && !slices.Contains(followed, name) && !reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
+		if name != "" && !slices.Contains(followed, name) &&
+			!reflect.DeepEqual(a.Field(i).Interface(), b.Field(i).Interface()) {
 			sections = append(sections, name)
 		}
 	}
@@ -311,7 +314,8 @@ func (c *Config) Dir() string {
 	if c.source.Name() == "" {
 		return ""
 	}
-	dir, _ := filepath.Abs(filepath.Dir(c.source.Name())) // "" if there is no working directory: then runnel's own
+	// "" if there is no working directory: then runnel's own.
+	dir, _ := filepath.Abs(filepath.Dir(c.source.Name()))
 	return dir
 }
 

@@ -54,7 +54,8 @@ func TestNUL(t *testing.T) {
 		`{shell: "echo a\0b"}`:            "tools.t.shell: holds a NUL",
 		`{shell: "echo", env: {A: "\0"}}`: "tools.t.env.A: holds a NUL",
 	} {
-		if _, err := Parse("F", []byte("tools: {t: "+text+"}")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Parse("F", []byte("tools: {t: "+text+"}")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -69,25 +70,30 @@ func TestConfigOverridesDefaults(t *testing.T) {
 	want.Server = Server{Name: "build", Instructions: "Run the project's tests with test.", Owner: "ci"}
 	want.Limits = Limits{MaxLine: 1 << 20, MaxInFlight: 16, Drain: -1}
 	want.Partials = Partials{Pace: 0, MaxBytes: 16 << 10, MaxPending: 2 << 20}
-	want.Tasks = Tasks{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour), PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
+	want.Tasks = Tasks{TTL: Duration(30 * time.Minute), MaxTTL: Duration(2 * time.Hour),
+		PollInterval: Duration(500 * time.Millisecond), MaxLive: 8,
 		MaxStartsPerMinute: 60, MaxRequestsPerSecond: 100,
-		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond), Heartbeat: Duration(5 * time.Second), FailedExit: "completed", MaxResult: 16 << 10}
+		SyncWait: Duration(20 * time.Second), ImmediateWait: Duration(50 * time.Millisecond),
+		Heartbeat: Duration(5 * time.Second), FailedExit: "completed", MaxResult: 16 << 10}
 	want.State = State{Dir: "~/tasks", MaxState: 1 << 30}
 	want.FallbackTools, want.Compat = "always", Compat{RequiredFallthrough: true}
-	for _, section := range []string{"server", "limits", "partials", "tasks", "state", "fallbackTools", "compat"} {
+	for _, section := range []string{"server", "limits", "partials", "tasks", "state", "fallbackTools",
+		"compat"} {
 		if got, want := c.Text(section), want.Text(section); got != want {
 			t.Errorf("%s: %s, want %s", section, got, want)
 		}
 	}
 	test := c.Tools["test"]
 	// Text stays what was written: 1.10 is not 1.1.
-	if want := map[string]string{"CGO_ENABLED": "0", "GOFLAGS": "-count=1", "GO": "1.10"}; !reflect.DeepEqual(test.Env, want) {
+	if want := map[string]string{"CGO_ENABLED": "0", "GOFLAGS": "-count=1",
+		"GO": "1.10"}; !reflect.DeepEqual(test.Env, want) {
 		t.Errorf("env %q, want %q", test.Env, want)
 	}
 	if want := `{"packages":{"type":"array","items":{"type":"string"},"default":["./..."]},"run":{"type":"string","description":"only tests that match"}}`; string(test.Input) != want {
 		t.Errorf("input %s, want %s", test.Input, want)
 	}
-	if a := test.Annotations; a == nil || a.ReadOnlyHint == nil || !*a.ReadOnlyHint || a.DestructiveHint == nil || *a.DestructiveHint {
+	if a := test.Annotations; a == nil || a.ReadOnlyHint == nil || !*a.ReadOnlyHint ||
+		a.DestructiveHint == nil || *a.DestructiveHint {
 		t.Errorf("annotations %+v", a)
 	}
 	if test.Grace == nil || *test.Grace != Duration(time.Second) {
@@ -152,7 +158,8 @@ func TestBoundsOfOneAnother(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Check(); err == nil || strings.Contains(err.Error(), "maxPending") || !strings.Contains(err.Error(), "partials.maxBytes: "+size+" is out of range") {
+		if err := c.Check(); err == nil || strings.Contains(err.Error(), "maxPending") ||
+			!strings.Contains(err.Error(), "partials.maxBytes: "+size+" is out of range") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -201,7 +208,8 @@ func TestStateDir(t *testing.T) {
 	}{
 		{"", "", xdg, "/state/runnel"},
 		{"", "", home, "/home/me/.local/state/runnel"},
-		{"", "", map[string]string{"HOME": "/home/me", "XDG_STATE_HOME": "relative"}, "/home/me/.local/state/runnel"},
+		{"", "", map[string]string{"HOME": "/home/me", "XDG_STATE_HOME": "relative"},
+			"/home/me/.local/state/runnel"},
 		{"", "", nil, ""},
 		{"", "~/tasks", home, "/home/me/tasks"},
 		{"", "~", home, "/home/me"},
@@ -253,7 +261,8 @@ func TestConfigIsBounded(t *testing.T) {
 	if _, err := load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "the file is too large") {
 		t.Errorf("/dev/zero: %v", err)
 	}
-	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) + strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
+	fine := "tools:\n  a:\n    shell: |\n      " + strings.Repeat("-", 2000) +
+		strings.Repeat("\n      [[ -n $a ]] && b=( -x - - - )", 5000)
 	if _, err := Parse("F", []byte(fine)); err != nil {
 		t.Errorf("a long script: %v", err)
 	}
@@ -291,7 +300,8 @@ func TestManyMistakes(t *testing.T) {
 func TestLongLineIsCutAroundTheMistake(t *testing.T) {
 	for _, letter := range []string{"a", "ä", "😀"} {
 		file := filepath.Join(t.TempDir(), "runnel.yaml")
-		text := `server: {instructions: "` + strings.Repeat(letter, 500) + `", nme: x, owner: "` + strings.Repeat(letter, 500) + `"}` + "\n"
+		text := `server: {instructions: "` + strings.Repeat(letter, 500) + `", nme: x, owner: "` +
+			strings.Repeat(letter, 500) + `"}` + "\n"
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +335,8 @@ func load(file string) (*Config, error) {
 }
 
 func TestAddress(t *testing.T) {
-	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090", "[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {
+	for text, want := range map[string]string{":9090": "127.0.0.1:9090", "0.0.0.0:9090": "0.0.0.0:9090",
+		"[::1]:1": "[::1]:1", "9090": "", "": "", ":99999": "", ":no-such-service": ""} {
 		var got Address
 		if err := got.UnmarshalText([]byte(text)); string(got) != want || (err != nil) != (want == "") {
 			t.Errorf("%q: %q, %v", text, got, err)

@@ -15,7 +15,8 @@ import (
 func Default() *Config {
 	return &Config{
 		Server: Server{Name: "runnel", Owner: tasks.DefaultOwner},
-		Limits: Limits{MaxLine: rpc.DefaultMaxLine, MaxInFlight: rpc.DefaultMaxInFlight, Drain: Drain(rpc.DefaultDrain)},
+		Limits: Limits{MaxLine: rpc.DefaultMaxLine, MaxInFlight: rpc.DefaultMaxInFlight,
+			Drain: Drain(rpc.DefaultDrain)},
 		Partials: Partials{
 			Pace:       Duration(partials.DefaultPace), // as fast as an eye follows
 			MaxBytes:   partials.DefaultMaxBytes,
@@ -82,5 +83,6 @@ func (c *Command) fillDefaults() {
 func (u *Upstream) FillDefaults() {
 	u.Restart = cmp.Or(u.Restart, "on-failure")
 	// Many servers have a single thread, and answer nothing while a tool computes.
-	u.HungAfter = cmp.Or(u.HungAfter, new(Duration(0))) // ping is optional, and a server with one thread answers none while it works
+	u.HungAfter = cmp.Or(u.HungAfter,
+		new(Duration(0))) // ping is optional, and a server with one thread answers none while it works
 }

@@ -17,8 +17,11 @@ func (c *Config) Unlisted() string {
 	var lines []string
 	for _, name := range slices.Sorted(maps.Keys(c.Upstreams)) {
 		if class := c.Upstreams[name].Runs; class != "" && !slices.Contains(c.Fleet.Classes, class) {
-			lines = append(lines, c.Locate(Join("upstreams", name), &Error{Key: "runs", Problem: "its tools are not served here: workers of class " + class + " run them",
-				Allowed: "fleet: {classes: [" + class + "]} lists them; only workers need the upstream"}).Error())
+			lines = append(lines, c.Locate(Join("upstreams", name),
+				&Error{Key: "runs", Problem: "its tools are not served here: workers of class " + class +
+					" run them",
+					Allowed: "fleet: {classes: [" + class + "]} lists them; only workers need the upstream"}).
+				Error())
 		}
 	}
 	return strings.Join(lines, "\n")

@@ -53,7 +53,8 @@ type URL string
 // UnmarshalText reads a URL.
 func (u *URL) UnmarshalText(text []byte) error {
 	parsed, err := url.Parse(string(text))
-	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" || strings.Trim(parsed.Path, "/") != "" ||
+	if err != nil || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.Host == "" ||
+		strings.Trim(parsed.Path, "/") != "" ||
 		parsed.User != nil || parsed.RawQuery != "" {
 		return Wrong("a URL without a path, such as http://10.0.0.5:8080", "%q is not one", text)
 	}
@@ -81,19 +82,24 @@ func (c *Config) checkHTTP() error {
 		}
 	}
 	h := &c.HTTP
-	refuse(h.NoStdio && h.Addr == "", "noStdio", "leaves nothing to serve: name an address with http.addr (--http)")
-	for _, key := range []string{"tokenFile", "issuer", "cert", "origins", "trustedProxies", "insecure", "advertise"} {
+	refuse(h.NoStdio && h.Addr == "", "noStdio",
+		"leaves nothing to serve: name an address with http.addr (--http)")
+	for _, key := range []string{"tokenFile", "issuer", "cert", "origins", "trustedProxies", "insecure",
+		"advertise"} {
 		// In a file, settings may wait for the address that a flag names.
-		refuse(h.Addr == "" && c.Overridden("http."+key), key, "needs an address: name one with http.addr (--http)")
+		refuse(h.Addr == "" && c.Overridden("http."+key), key,
+			"needs an address: name one with http.addr (--http)")
 	}
-	refuse(h.Issuer != "" && h.Audience == "", "issuer", "needs http.audience (--http-audience): a token that was issued for another server must not count here")
+	refuse(h.Issuer != "" && h.Audience == "", "issuer",
+		"needs http.audience (--http-audience): a token that was issued for another server must not count here")
 	const noIssuer = "concerns the tokens of an issuer: name it with http.issuer (--http-issuer)"
 	refuse(h.Issuer == "" && h.Audience != "", "audience", noIssuer)
 	refuse(h.Issuer == "" && len(h.Scopes) > 0, "scopes", noIssuer)
 	refuse(h.Issuer == "" && h.OwnerClaim != "", "ownerClaim", noIssuer)
 	refuse(h.Cert != "" && h.Key == "", "cert", "needs its private key: name it with http.key (--http-key)")
 	refuse(h.Cert == "" && h.Key != "", "key", "needs its certificate: name it with http.cert (--http-cert)")
-	refuse(h.Addr != "" && h.TokenFile == "" && h.Issuer == "" && !h.Insecure && !h.Addr.Loopback(), "addr", string(h.Addr)+" can be reached by other machines: say who may use it with "+
-		"http.tokenFile (--http-token-file) or http.issuer (--http-issuer), or let everybody use it with http.insecure (--http-insecure)")
+	refuse(h.Addr != "" && h.TokenFile == "" && h.Issuer == "" && !h.Insecure && !h.Addr.Loopback(), "addr",
+		string(h.Addr)+" can be reached by other machines: say who may use it with "+
+			"http.tokenFile (--http-token-file) or http.issuer (--http-issuer), or let everybody use it with http.insecure (--http-insecure)")
 	return errors.Join(errs...)
 }

@@ -11,11 +11,13 @@ import (
 // Notify is one "notify:" in the config file: who is notified that a task has ended. Instead of the mapping,
 // a duration means {after: DURATION}, and never means nobody.
 type Notify struct {
-	After   *Duration `yaml:"after"`   // the end of a shorter task is not reported; default 30 s
-	On      []string  `yaml:"on"`      // statuses that are reported, and OnMatch; default: completed, failed, cancelled
-	Desktop *bool     `yaml:"desktop"` // a notification on the desktop; default: true without command and url
-	Command []string  `yaml:"command"` // a program that gets the notice in variables; its arguments follow
-	URL     string    `yaml:"url"`     // where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment
+	After *Duration `yaml:"after"` // the end of a shorter task is not reported; default 30 s
+	// Statuses that are reported, and OnMatch; default: completed, failed, cancelled.
+	On      []string `yaml:"on"`
+	Desktop *bool    `yaml:"desktop"` // a notification on the desktop; default: true without command and url
+	Command []string `yaml:"command"` // a program that gets the notice in variables; its arguments follow
+	// Where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment.
+	URL string `yaml:"url"`
 	// Headers are sent with the request; ${NAME} in a value is a variable, too.
 	Headers map[string]string `yaml:"headers"`
 
@@ -40,7 +42,8 @@ func (n *Notify) SetShort(text string) error {
 	}
 	n.After = new(Duration)
 	if n.After.UnmarshalText([]byte(text)) != nil || *n.After < 0 {
-		return Wrong("such as 30s or 5m: the ends of longer tasks are reported; never = none is", "%q is not a duration", text)
+		return Wrong("such as 30s or 5m: the ends of longer tasks are reported; never = none is",
+			"%q is not a duration", text)
 	}
 	return nil
 }
@@ -64,7 +67,8 @@ func (n *Notify) Complete() error {
 	}
 	for i, status := range n.On {
 		if status != OnMatch && !slices.Contains(reported, status) {
-			return &Error{Key: fmt.Sprintf("on[%d]", i), Problem: fmt.Sprintf("%q is unknown", status), Allowed: "completed, failed, cancelled, match"}
+			return &Error{Key: fmt.Sprintf("on[%d]", i), Problem: fmt.Sprintf("%q is unknown", status),
+				Allowed: "completed, failed, cancelled, match"}
 		}
 	}
 	if n.On == nil {
@@ -77,13 +81,16 @@ func (n *Notify) Complete() error {
 	switch {
 	case n.Never:
 	case len(n.On) == 0:
-		return &Error{Key: "on", Problem: "is empty: nothing is reported", Allowed: "completed, failed, cancelled, match; or notify: never"}
+		return &Error{Key: "on", Problem: "is empty: nothing is reported",
+			Allowed: "completed, failed, cancelled, match; or notify: never"}
 	case !*n.Desktop && !others:
-		return &Error{Key: "desktop", Problem: "false leaves no way to notify", Allowed: "command or url beside it; or notify: never"}
+		return &Error{Key: "desktop", Problem: "false leaves no way to notify",
+			Allowed: "command or url beside it; or notify: never"}
 	case len(n.Command) > 0 && n.Command[0] == "":
 		return &Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case n.URL == "" && len(n.Headers) > 0:
-		return &Error{Key: "headers", Problem: "are sent to a url, and there is none", Allowed: "url beside them"}
+		return &Error{Key: "headers", Problem: "are sent to a url, and there is none",
+			Allowed: "url beside them"}
 	}
 	return nil
 }

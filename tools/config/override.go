@@ -28,7 +28,8 @@ func (c *Config) Override(key, text string) error {
 		text = string(strict.AppendString(nil, text))
 	}
 	yaml.WriteString(" " + text + "\n")
-	if err := over.source.Decode(yaml.Bytes(), &over, strict.Options{Over: true, Instead: instead, List: list}); err != nil {
+	if err := over.source.Decode(yaml.Bytes(), &over,
+		strict.Options{Over: true, Instead: instead, List: list}); err != nil {
 		return err
 	}
 	values := over.source.Paths()

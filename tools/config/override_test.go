@@ -14,7 +14,8 @@ func TestOverride(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, value := range map[string]string{
-		"tasks.ttl": "2h", "tools.a.timeout": "3s", "tools.c": "{command: [echo, c]}", "tools.b.command": "[printf, x]", "server.instructions": "two\nlines",
+		"tasks.ttl": "2h", "tools.a.timeout": "3s", "tools.c": "{command: [echo, c]}",
+		"tools.b.command": "[printf, x]", "server.instructions": "two\nlines",
 		"fleet.classes": "[x, y]", "notify.after": "7s",
 	} {
 		for range 2 {
@@ -24,8 +25,10 @@ func TestOverride(t *testing.T) {
 		}
 	}
 	a, want := c.Tools["a"], []string{"echo", "a"}
-	if !reflect.DeepEqual(a.Command, want) || time.Duration(a.Timeout) != 3*time.Second || len(c.Tools) != 3 || c.Tools["b"].Command[0] != "printf" ||
-		time.Duration(c.Tasks.TTL) != 2*time.Hour || c.Server.Instructions != "two\nlines" || len(c.Fleet.Classes) != 2 || c.Server.Name != Default().Server.Name {
+	if !reflect.DeepEqual(a.Command, want) || time.Duration(a.Timeout) != 3*time.Second ||
+		len(c.Tools) != 3 || c.Tools["b"].Command[0] != "printf" ||
+		time.Duration(c.Tasks.TTL) != 2*time.Hour || c.Server.Instructions != "two\nlines" ||
+		len(c.Fleet.Classes) != 2 || c.Server.Name != Default().Server.Name {
 		t.Errorf("%+v", c)
 	}
 	again, err := Parse("x.yaml", []byte(file))
@@ -35,7 +38,8 @@ func TestOverride(t *testing.T) {
 	if err := c.Override("tasks.ttl", "100h"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(); err == nil || err.Error() != "--set tasks.ttl: 100h is longer than tasks.maxTtl (allowed: 24h at most)" {
+	if err := c.Check(); err == nil ||
+		err.Error() != "--set tasks.ttl: 100h is longer than tasks.maxTtl (allowed: 24h at most)" {
 		t.Errorf("%v", err)
 	}
 	for set, want := range map[[2]string]string{

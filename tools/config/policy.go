@@ -25,7 +25,8 @@ func (b *Base) SandboxOf(own *Sandbox) (*Sandbox, error) {
 		return nil, nil
 	}
 	filled := *own
-	if wrong := filled.complete(); wrong != nil && !inherited { // Config.Check reports those of the whole config
+	// Config.Check reports those of the whole config.
+	if wrong := filled.complete(); wrong != nil && !inherited {
 		wrong.Key = Join("sandbox", wrong.Key)
 		return nil, wrong
 	}

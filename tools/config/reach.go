@@ -38,11 +38,13 @@ func (r *Reach) complete() *Error {
 		case reachAsk:
 		case reachNone, reachAll:
 			if len(*r) > 1 {
-				return &Error{Key: key, Problem: text + " stands among others", Allowed: "it alone, or hosts and ask"}
+				return &Error{Key: key, Problem: text + " stands among others",
+					Allowed: "it alone, or hosts and ask"}
 			}
 		default:
 			if _, err := proxy.ParseHost(text); err != nil {
-				return &Error{Key: key, Problem: fmt.Sprintf("%q: %v", text, err), Allowed: "none, all, ask, or hosts such as example.com:443 and *.example.com:443"}
+				return &Error{Key: key, Problem: fmt.Sprintf("%q: %v", text, err),
+					Allowed: "none, all, ask, or hosts such as example.com:443 and *.example.com:443"}
 			}
 		}
 	}

@@ -36,7 +36,8 @@ func TestSandboxConfig(t *testing.T) {
 				continue
 			}
 			filled, err := (&Base{}).SandboxOf(get(c))
-			if err != nil || fmt.Sprint([]string(filled.Network)) != want || !slices.Equal(filled.Write, []string{"."}) {
+			if err != nil || fmt.Sprint([]string(filled.Network)) != want ||
+				!slices.Equal(filled.Write, []string{"."}) {
 				t.Errorf("%s: %+v, %v", text, filled, err)
 			}
 			if err := schema.Validate(asJSON(t, []byte(text))); err != nil {
@@ -85,7 +86,8 @@ func TestSandboxOf(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 	c := Default()
-	if err := c.Override("sandbox.network", "[a.com:443]"); err != nil || c.Sandbox == nil || c.Sandbox.Network[0] != "a.com:443" {
+	if err := c.Override("sandbox.network", "[a.com:443]"); err != nil || c.Sandbox == nil ||
+		c.Sandbox.Network[0] != "a.com:443" {
 		t.Errorf("--set: %v, %+v", err, c.Sandbox)
 	}
 	if err := c.Override("sandbox", "true"); err != nil || c.Sandbox == nil {

@@ -64,7 +64,8 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 		case p.Description == "":
 			t.Errorf("%s: no description in the schema", at)
 		}
-		if path != "tools.*" && p.Properties == nil && !value.IsZero() && fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
+		if path != "tools.*" && p.Properties == nil && !value.IsZero() &&
+			fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
 			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
 		}
 		if f.Type == reflect.TypeFor[*Notify]() || f.Type == reflect.TypeFor[*Sandbox]() {
@@ -74,7 +75,8 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 		} else if f.Type.Kind() == reflect.Struct {
 			compareSchema(t, at, p, value)
 		}
-		if want := schemaType(f.Type); want != "" && !strings.Contains(fmt.Sprint(p.Type, p.Ref), want) && p.Enum == nil {
+		if want := schemaType(f.Type); want != "" && !strings.Contains(fmt.Sprint(p.Type, p.Ref), want) &&
+			p.Enum == nil {
 			t.Errorf("%s: %s in the schema, %s in the struct", at, fmt.Sprint(p.Type, p.Ref), want)
 		}
 	}
@@ -162,7 +164,8 @@ func TestSchemaTakesGoodConfigs(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 		}
 	}
-	for _, value := range []string{`{"notify": "7d"}`, `{"notify": "never"}`, `{"notify": "1h30m"}`, `{"notify": {"after": "7d"}}`, `{"tasks": {"ttl": "7d"}}`} {
+	for _, value := range []string{`{"notify": "7d"}`, `{"notify": "never"}`, `{"notify": "1h30m"}`,
+		`{"notify": {"after": "7d"}}`, `{"tasks": {"ttl": "7d"}}`} {
 		if err := schema.Validate(asJSON(t, []byte(value))); err != nil {
 			t.Errorf("%s: %v", value, err)
 		}

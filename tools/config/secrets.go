@@ -15,14 +15,16 @@ import (
 
 // Secrets names the values that are masked in everything that runnel shows or keeps.
 type Secrets struct {
-	Env      []string `yaml:"env"`      // variables with secret values, in runnel's environment and in each env of the file
+	// Variables with secret values, in runnel's environment and in each env of the file.
+	Env      []string `yaml:"env"`
 	Patterns []string `yaml:"patterns"` // regular expressions (RE2) that match secrets
 }
 
 // MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in
 // the env of each tool and upstream, and in more. unset lists the names without a value. The error joins all
 // mistakes, each with its place.
-func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secrets.Set, unset []string, err error) {
+func (c *Config) MakeSecrets(vars []string,
+	more map[string]string) (set *secrets.Set, unset []string, err error) {
 	if vars == nil {
 		vars = os.Environ()
 	}
@@ -41,7 +43,8 @@ func (c *Config) MakeSecrets(vars []string, more map[string]string) (set *secret
 	for i, name := range c.Secrets.Env {
 		key := fmt.Sprintf("env[%d]", i)
 		if !isVariable(name) {
-			wrong(key, fmt.Sprintf("%q is not a name for a variable", name), "the name of a variable, not its value")
+			wrong(key, fmt.Sprintf("%q is not a name for a variable", name),
+				"the name of a variable, not its value")
 			continue
 		}
 		found := valuesOf(name, vars, envs)
@@ -96,5 +99,6 @@ func UnsetSecrets(names []string) string {
 	if len(names) > 1 {
 		are = "are"
 	}
-	return fmt.Sprintf("secrets.env: %s %s not set, here or in an env of the config: nothing is masked", strings.Join(names, ", "), are)
+	return fmt.Sprintf("secrets.env: %s %s not set, here or in an env of the config: nothing is masked",
+		strings.Join(names, ", "), are)
 }

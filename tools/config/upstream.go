@@ -4,19 +4,22 @@ import "fmt"
 
 // Upstream is one entry of "upstreams:" in the config file: another MCP server whose tools are served, too.
 type Upstream struct {
-	Command []string          `yaml:"command"` // the server's program and its arguments; it runs in the config file's directory
-	Env     map[string]string `yaml:"env"`     // added to runnel's own environment
-	URL     string            `yaml:"url"`     // instead of both: the server's endpoint for Streamable HTTP
-	Headers map[string]string `yaml:"headers"` // sent with each request; ${NAME} in a value or in URL is a variable of runnel's environment
-	Prefix  string            `yaml:"prefix"`  // added before the names of its tools; default: none
+	// The server's program and its arguments; it runs in the config file's directory.
+	Command []string          `yaml:"command"`
+	Env     map[string]string `yaml:"env"` // added to runnel's own environment
+	URL     string            `yaml:"url"` // instead of both: the server's endpoint for Streamable HTTP
+	// Sent with each request; ${NAME} in a value or in URL is a variable of runnel's environment.
+	Headers map[string]string `yaml:"headers"`
+	Prefix  string            `yaml:"prefix"` // added before the names of its tools; default: none
 	// Allow and Deny list names of tools, without the prefix. Without Allow, all tools are served except
 	// those in Deny.
-	Allow     []string      `yaml:"allow"`
-	Deny      []string      `yaml:"deny"`
-	Restart   RestartPolicy `yaml:"restart"`
-	HungAfter *Duration     `yaml:"hungAfter"` // how long a ping may stay unanswered while a call is silent; 0 = for ever (default)
-	Runs      string        `yaml:"runs"`      // the class of the workers that run it; "" = it runs here
-	Sandbox   *Sandbox      `yaml:"sandbox"`   // what a server with a command may do; nil = as in Config.Sandbox
+	Allow   []string      `yaml:"allow"`
+	Deny    []string      `yaml:"deny"`
+	Restart RestartPolicy `yaml:"restart"`
+	// How long a ping may stay unanswered while a call is silent; 0 = for ever (default).
+	HungAfter *Duration `yaml:"hungAfter"`
+	Runs      string    `yaml:"runs"`    // the class of the workers that run it; "" = it runs here
+	Sandbox   *Sandbox  `yaml:"sandbox"` // what a server with a command may do; nil = as in Config.Sandbox
 }
 
 // RestartPolicy says when an upstream that has ended is started again: on-failure, always or never.

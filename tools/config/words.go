@@ -33,7 +33,8 @@ func (c *Config) Spaced() string {
 		for n, word := range c.Tools[name].Command {
 			if found := spaced.FindString(word); found != "" {
 				lines = append(lines, c.Locate(Join("tools", name), &Error{Key: fmt.Sprintf("command[%d]", n),
-					Problem: fmt.Sprintf("%q goes to the command as it is", found), Allowed: "a placeholder's name has letters, digits, _ and -"}).Error())
+					Problem: fmt.Sprintf("%q goes to the command as it is", found),
+					Allowed: "a placeholder's name has letters, digits, _ and -"}).Error())
 			}
 		}
 	}

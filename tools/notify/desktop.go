@@ -30,11 +30,14 @@ func desktopFor(system string) func(n *notice) (argv []string, more map[string]s
 	case "darwin":
 		return func(n *notice) ([]string, map[string]string) {
 			// The title does not begin with -, and after it osascript reads no flag.
-			return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", n.title(), n.Message}, nil
+			return []string{"osascript", "-e", "on run argv", "-e",
+				"display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run",
+				n.title(), n.Message}, nil
 		}
 	case "windows":
 		return func(n *notice) ([]string, map[string]string) {
-			return []string{"powershell.exe", "-NoProfile", "-NonInteractive", "-Command", toast}, map[string]string{"RUNNEL_NOTICE_TITLE": n.title()}
+			return []string{"powershell.exe", "-NoProfile", "-NonInteractive", "-Command", toast},
+				map[string]string{"RUNNEL_NOTICE_TITLE": n.title()}
 		}
 	}
 	return func(n *notice) ([]string, map[string]string) {
@@ -61,7 +64,8 @@ func withBus(vars []string) []string {
 
 // hasBus reports whether the variables lead to the desktop.
 func hasBus(vars []string) bool {
-	return slices.ContainsFunc([]string{"DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR"}, func(name string) bool {
+	return slices.ContainsFunc([]string{"DBUS_SESSION_BUS_ADDRESS",
+		"XDG_RUNTIME_DIR"}, func(name string) bool {
 		value, _ := process.LookupEnv(vars, name)
 		return value != ""
 	})

@@ -47,7 +47,8 @@ func newNotice(t *tasks.Task, hidden *secrets.Set) *notice {
 	}
 	return &notice{
 		Task: t.ID, Tool: clean(t.Tool, maxTool), Status: status,
-		Seconds: math.Round(took.Seconds()*1000) / 1000, Message: clean(message(t), maxMessage), Host: host, took: took,
+		Seconds: math.Round(took.Seconds()*1000) / 1000, Message: clean(message(t), maxMessage), Host: host,
+		took: took,
 	}
 }
 
@@ -86,7 +87,8 @@ func lines(s string) (list []string) {
 
 // title returns the notice in a few words. It never begins with words of a stranger.
 func (n *notice) title() string {
-	ended := map[string]string{"completed": "completed", "failed": "failed", "cancelled": "was cancelled", config.OnMatch: "has a match"}[n.Status]
+	ended := map[string]string{"completed": "completed", "failed": "failed", "cancelled": "was cancelled",
+		config.OnMatch: "has a match"}[n.Status]
 	return "runnel: " + n.Tool + " " + ended + " after " + text.Seconds(n.took)
 }
 

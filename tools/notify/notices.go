@@ -66,7 +66,8 @@ func (n *Notices) Tell(t *tasks.Task) {
 	told := newNotice(t, n.secrets.Set())
 	for _, w := range rule.ways {
 		if n.loses(w, told) {
-			n.log.Warn().Str("taskId", t.ID).Str("notify", w.name).Msg("a notice is lost: too many wait, or runnel ends; others are not logged until none waits")
+			n.log.Warn().Str("taskId", t.ID).Str("notify", w.name).
+				Msg("a notice is lost: too many wait, or runnel ends; others are not logged until none waits")
 		}
 	}
 }
@@ -107,7 +108,8 @@ func (n *Notices) run(w *way) {
 		n.mu.Unlock()
 		err := w.tell(n.ctx, next)
 		if err != nil && !before {
-			n.log.Warn().Err(err).Str("taskId", next.Task).Str("notify", w.name).Msg("a notice was not delivered; others that fail like this are not logged")
+			n.log.Warn().Err(err).Str("taskId", next.Task).Str("notify", w.name).
+				Msg("a notice was not delivered; others that fail like this are not logged")
 		}
 		n.mu.Lock()
 		w.failed = err != nil

@@ -60,8 +60,10 @@ func notices(t *testing.T, path, yaml string, hidden *secrets.Set, log io.Writer
 	return n
 }
 
-func ended(tool string, status mcp.TaskStatus, took time.Duration, message string, content ...string) *tasks.Task {
-	t := &tasks.Task{ID: "id", Tool: tool, Status: status, StatusMessage: message, CreatedAt: time.Unix(0, 0), UpdatedAt: time.Unix(0, 0).Add(took), Outcome: &tasks.Outcome{Result: &mcp.CallToolResult{}}}
+func ended(tool string, status mcp.TaskStatus, took time.Duration, message string,
+	content ...string) *tasks.Task {
+	t := &tasks.Task{ID: "id", Tool: tool, Status: status, StatusMessage: message, CreatedAt: time.Unix(0, 0),
+		UpdatedAt: time.Unix(0, 0).Add(took), Outcome: &tasks.Outcome{Result: &mcp.CallToolResult{}}}
 	for _, text := range content {
 		t.Outcome.Result.Content = append(t.Outcome.Result.Content, mcp.Text(text))
 	}
@@ -87,17 +89,20 @@ func TestWays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := notices(t, path, "notify: {desktop: true, command: [told, \"{{a}}\", \"$HOME\"], url: \""+server.URL+"/hook/${TOKEN}?key=${TOKEN}\", headers: {Authorization: \"Bearer ${TOKEN}\"}}", hidden, t.Output())
+	n := notices(t, path, "notify: {desktop: true, command: [told, \"{{a}}\", \"$HOME\"], url: \""+server.URL+
+		"/hook/${TOKEN}?key=${TOKEN}\", headers: {Authorization: \"Bearer ${TOKEN}\"}}", hidden, t.Output())
 	n.Tell(ended("--version", mcp.TaskFailed, 70200*time.Millisecond, "exit code 2\nfirst\n"+hostile+"\n"))
 	n.Close()
 
-	const message = `exit code 2: --help $(touch x) ` + "`id`" + ` "; do shell script \"x\" '<a href="x">&lt; \033 red  evil     ***`
+	const message = `exit code 2: --help $(touch x) ` + "`id`" +
+		` "; do shell script \"x\" '<a href="x">&lt; \033 red  evil     ***`
 	var hook map[string]any
 	if err := json.Unmarshal(got, &hook); err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	for name, want := range map[string]any{"task": "id", "tool": "--version", "status": "failed", "seconds": 70.2, "message": message, "host": host} {
+	for name, want := range map[string]any{"task": "id", "tool": "--version", "status": "failed",
+		"seconds": 70.2, "message": message, "host": host} {
 		if hook[name] != want {
 			t.Errorf("%s: %q, want %q", name, hook[name], want)
 		}
@@ -108,13 +113,16 @@ func TestWays(t *testing.T) {
 	if at != "/hook/word?key=word" {
 		t.Error(at)
 	}
-	variables := "RUNNEL_TASK_ID=id\x00RUNNEL_TASK_MESSAGE=" + message + "\x00RUNNEL_TASK_SECONDS=70.2\x00RUNNEL_TASK_STATUS=failed\x00RUNNEL_TASK_TOOL=--version\x00"
+	variables := "RUNNEL_TASK_ID=id\x00RUNNEL_TASK_MESSAGE=" + message +
+		"\x00RUNNEL_TASK_SECONDS=70.2\x00RUNNEL_TASK_STATUS=failed\x00RUNNEL_TASK_TOOL=--version\x00"
 	shown := strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(message)
 	for name, want := range map[string]string{
-		"notify-send": "--app-name=runnel\x00--\x00runnel: --version failed after 70.2 s\x00" + shown + "\x00" + variables,
-		"told":        "{{a}}\x00$HOME\x00" + variables,
+		"notify-send": "--app-name=runnel\x00--\x00runnel: --version failed after 70.2 s\x00" + shown +
+			"\x00" + variables,
+		"told": "{{a}}\x00$HOME\x00" + variables,
 	} {
-		if got, _ := os.ReadFile(filepath.Join(dir, name+".noted")); string(got) != want && (runtime.GOOS == "linux" || name == "told") {
+		if got, _ := os.ReadFile(filepath.Join(dir, name+".noted")); string(got) != want &&
+			(runtime.GOOS == "linux" || name == "told") {
 			t.Errorf("%s: %q\nwant %q", name, got, want)
 		}
 	}
@@ -184,7 +192,8 @@ func TestCircle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rules, err := FromConfig(conf, strings.Split(strings.TrimSpace(string(vars)), "\n")); rules != nil || err != nil {
+	if rules, err := FromConfig(conf, strings.Split(strings.TrimSpace(string(vars)), "\n")); rules != nil ||
+		err != nil {
 		t.Errorf("%+v, %v", rules, err)
 	}
 }
@@ -215,10 +224,12 @@ func TestWrongRules(t *testing.T) {
 
 func TestMessage(t *testing.T) {
 	for want, task := range map[string]*tasks.Task{
-		"ok runnel 3 s":              ended("", mcp.TaskCompleted, 0, "", "ok first\nok runnel 3 s\n\n", "\n"),
-		"":                           ended("", mcp.TaskCompleted, 0, ""),
-		"cancelled by the client":    ended("", mcp.TaskCancelled, 0, "cancelled by the client", "output"),
-		"exit code 1: FAIL last":     ended("", mcp.TaskFailed, 0, "exit code 1\nFAIL first\nFAIL last", "output"),
+		"ok runnel 3 s": ended("", mcp.TaskCompleted, 0, "",
+			"ok first\nok runnel 3 s\n\n", "\n"),
+		"":                        ended("", mcp.TaskCompleted, 0, ""),
+		"cancelled by the client": ended("", mcp.TaskCancelled, 0, "cancelled by the client", "output"),
+		"exit code 1: FAIL last": ended("", mcp.TaskFailed, 0,
+			"exit code 1\nFAIL first\nFAIL last", "output"),
 		"drawn last":                 ended("", mcp.TaskCompleted, 0, "", "drawn first\rdrawn last"),
 		"no such file or directory?": ended("", mcp.TaskFailed, 0, "", "no such file or directory?"),
 	} {
@@ -226,7 +237,8 @@ func TestMessage(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := newNotice(ended("", mcp.TaskFailed, 0, strings.Repeat("é", 1000)), nil).Message; len(got) > maxMessage+len("…") || !strings.HasSuffix(got, "é…") {
+	if got := newNotice(ended("", mcp.TaskFailed, 0, strings.Repeat("é", 1000)), nil).
+		Message; len(got) > maxMessage+len("…") || !strings.HasSuffix(got, "é…") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 }
@@ -241,7 +253,8 @@ func TestHangingServer(t *testing.T) {
 	}))
 	defer server.Close()
 	var log lockedBuffer
-	n := notices(t, path, "notify: {command: [told], after: 0, url: '"+strings.Replace(server.URL, "://", "://me:password@", 1)+"/path-secret?q=token'}", nil, &log)
+	n := notices(t, path, "notify: {command: [told], after: 0, url: '"+
+		strings.Replace(server.URL, "://", "://me:password@", 1)+"/path-secret?q=token'}", nil, &log)
 	for range maxWaiting + 10 {
 		n.Tell(ended("a", mcp.TaskCompleted, 0, ""))
 	}
@@ -250,11 +263,13 @@ func TestHangingServer(t *testing.T) {
 	if took := time.Since(began); took > time.Minute { // the server never answers
 		t.Errorf("Close took %v", took)
 	}
-	if text, _ := os.ReadFile(filepath.Join(dir, "told.noted")); !strings.Contains(string(text), "RUNNEL_TASK_ID=id") {
+	if text, _ := os.ReadFile(filepath.Join(dir, "told.noted")); !strings.Contains(string(text),
+		"RUNNEL_TASK_ID=id") {
 		t.Error("the command did not run beside it")
 	}
 	said := log.String()
-	for _, want := range []string{`"notify":"url","lost":`, `"notify":"url","message":"a notice is lost`, `: runnel ends","taskId":"id","notify":"url"`} {
+	for _, want := range []string{`"notify":"url","lost":`, `"notify":"url","message":"a notice is lost`,
+		`: runnel ends","taskId":"id","notify":"url"`} {
 		if strings.Count(said, want) != 1 {
 			t.Errorf("%q is not in the log once:\n%s", want, said)
 		}
@@ -308,14 +323,16 @@ func TestFailureIsLoggedOnce(t *testing.T) {
 		n.Tell(ended("a", mcp.TaskCompleted, 0, ""))
 	}
 	n.Close()
-	if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "cannot start told: not found in PATH=/nonexistent") {
+	if said := log.String(); strings.Count(said, "\n") != 1 ||
+		!strings.Contains(said, "cannot start told: not found in PATH=/nonexistent") {
 		t.Errorf("%s", said)
 	}
 	if err := n.Rules().Check(); err == nil || !strings.Contains(err.Error(), "told: not found") {
 		t.Errorf("%v", err)
 	}
 	n = notices(t, "", "notify: {url: 'https://${HOST}/${TOKEN}'}", nil, t.Output())
-	if err := n.Rules().Check(); err == nil || err.Error() != "the URL needs the variable HOST, which is not set" {
+	if err := n.Rules().Check(); err == nil ||
+		err.Error() != "the URL needs the variable HOST, which is not set" {
 		t.Errorf("%v", err)
 	}
 }
@@ -326,7 +343,8 @@ func TestDesktops(t *testing.T) {
 	for _, system := range []string{"linux", "darwin", "windows", "freebsd"} {
 		argv, more := desktopFor(system)(n)
 		for i, word := range argv {
-			if strings.Contains(word, "letmein") && (i < 3 || word != n.title() && word != hostile && word != unmarked.Replace(hostile)) {
+			if strings.Contains(word, "letmein") &&
+				(i < 3 || word != n.title() && word != hostile && word != unmarked.Replace(hostile)) {
 				t.Errorf("%s: %q", system, word)
 			}
 		}
@@ -344,7 +362,8 @@ func TestBus(t *testing.T) {
 	few := []string{"HOME=/home/me"}
 	path, _ := programs(t)
 	n := notices(t, path, "notify: {desktop: true}", nil, t.Output())
-	if err := n.Rules().Check(); runtime.GOOS == "linux" && (err == nil || !strings.Contains(err.Error(), "no desktop can be reached")) {
+	if err := n.Rules().Check(); runtime.GOOS == "linux" &&
+		(err == nil || !strings.Contains(err.Error(), "no desktop can be reached")) {
 		t.Errorf("%v", err)
 	}
 	if got := withBus(few); !slices.Equal(got, few) {
@@ -354,7 +373,8 @@ func TestBus(t *testing.T) {
 	if err := os.MkdirAll(socket, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if got := withBus(few); !slices.Equal(got, []string{"HOME=/home/me", "DBUS_SESSION_BUS_ADDRESS=unix:path=" + socket}) {
+	if got := withBus(few); !slices.Equal(got,
+		[]string{"HOME=/home/me", "DBUS_SESSION_BUS_ADDRESS=unix:path=" + socket}) {
 		t.Errorf("%q", got)
 	}
 	for _, set := range []string{"DBUS_SESSION_BUS_ADDRESS=tcp:", "XDG_RUNTIME_DIR=/tmp"} {
@@ -375,7 +395,10 @@ func TestRulesTravel(t *testing.T) {
 	if err := json.Unmarshal(text, &there); err != nil {
 		t.Fatal(err)
 	}
-	if err := there.Make(nil, func(_ string, err error) error { return errors.Join(err, errors.New("it has no place")) }); err != nil {
+	if err := there.Make(nil, func(_ string,
+		err error) error {
+		return errors.Join(err, errors.New("it has no place"))
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if there.of("a").ways[0].name != "url" || there.of("b") != nil || there.of("c").after != 5*time.Second {

@@ -20,7 +20,8 @@ const (
 
 // program is a way that runs a program in a process group of its own, without a shell.
 type program struct {
-	argv func(n *notice) (argv []string, more map[string]string) // its arguments, and variables beside those of the notice
+	// Its arguments, and variables beside those of the notice.
+	argv func(n *notice) (argv []string, more map[string]string)
 	vars []string
 	dir  string
 }
@@ -46,13 +47,15 @@ func (p *program) tell(ctx context.Context, n *notice) error {
 	for name, value := range more {
 		variables[name] = value
 	}
-	child, err := process.Start(&process.Spec{Path: path, Argv: argv, Dir: p.dir, Env: process.Environ(p.vars, p.dir, variables), Stderr: "merge"})
+	child, err := process.Start(&process.Spec{Path: path, Argv: argv, Dir: p.dir,
+		Env: process.Environ(p.vars, p.dir, variables), Stderr: "merge"})
 	if err != nil {
 		return err
 	}
 	var printed head
 	ending := child.Run(ctx, &printed, nil, process.Limits{Timeout: programTimeout, Grace: programGrace})
-	zerolog.Ctx(ctx).Debug().Str("program", argv[0]).Bytes("printed", printed.Bytes()).Msg("a notice was handed to a program")
+	zerolog.Ctx(ctx).Debug().Str("program", argv[0]).Bytes("printed", printed.Bytes()).
+		Msg("a notice was handed to a program")
 	switch {
 	case ending.Stop == process.Cancelled:
 		return fmt.Errorf("%s was stopped: runnel ends", argv[0])

@@ -120,13 +120,17 @@ func (r *Rules) rule(conf *config.Notify) (*rule, error) {
 		add("desktop", &desktop{program{argv: desktopFor(runtime.GOOS), vars: withBus(r.vars), dir: r.dir()}})
 	}
 	if len(conf.Command) > 0 {
-		add("command", &program{argv: func(*notice) ([]string, map[string]string) { return conf.Command, nil }, vars: r.vars, dir: r.dir()})
+		add("command", &program{argv: func(*notice) ([]string, map[string]string) {
+			return conf.Command,
+				nil
+		}, vars: r.vars, dir: r.dir()})
 	}
 	if conf.URL != "" {
 		variable := func(name string) string { value, _ := process.LookupEnv(r.vars, name); return value }
 		to, err := httpclient.NewOptions(conf.URL, conf.Headers, variable, zerolog.Nop())
 		if err != nil && !errors.Is(err, httpclient.ErrNotSet) {
-			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
+			return nil, &config.Error{Problem: err.Error(),
+				Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
 		}
 		add("url", &webhook{to: to, wrong: err})
 	}

@@ -62,7 +62,10 @@ func (w *webhook) post(ctx context.Context, body []byte) (again bool, err error)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "runnel")
 	// A redirect is not followed: it would be a GET, or take the headers to another host.
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	response, err := client.Do(request)
 	host := request.URL.Scheme + "://" + request.URL.Host
 	if err != nil {
@@ -80,8 +83,10 @@ func (w *webhook) post(ctx context.Context, body []byte) (again bool, err error)
 	case code < 300:
 		return false, nil
 	case code < 400:
-		return false, fmt.Errorf("%s redirects (%d), which is not followed: name the place that it leads to", host, code)
+		return false, fmt.Errorf("%s redirects (%d), which is not followed: name the place that it leads to",
+			host, code)
 	default:
-		return code == http.StatusTooManyRequests || code >= 500, fmt.Errorf("%s answers %d %s", host, code, http.StatusText(code))
+		return code == http.StatusTooManyRequests ||
+			code >= 500, fmt.Errorf("%s answers %d %s", host, code, http.StatusText(code))
 	}
 }

@@ -213,9 +213,10 @@ type Limits struct {
 
 // Ending says how a process ended.
 type Ending struct {
-	State   *os.ProcessState   // nil: it was killed, but is not gone; or Unknown
-	Status  syscall.WaitStatus // valid with State: how the command ended, which in a sandbox is a child of that process
-	Unknown error              // why the system does not tell how it ended; nil if it does
+	State *os.ProcessState // nil: it was killed, but is not gone; or Unknown
+	// Valid with State: how the command ended, which in a sandbox is a child of that process.
+	Status  syscall.WaitStatus
+	Unknown error // why the system does not tell how it ended; nil if it does
 	Stop    StopReason
 	Limit   time.Duration // the limit that was reached, for TimedOut and Idle
 }

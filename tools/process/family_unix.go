@@ -55,7 +55,8 @@ func (f *family) signal(s syscall.Signal) {
 		SignalGroup(f.leader, s)
 	}
 	for _, pid := range strays {
-		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() && !guards.holds(strconv.Itoa(pgid)) {
+		if pgid, err := syscall.Getpgid(pid); err == nil && pgid != syscall.Getpgrp() &&
+			!guards.holds(strconv.Itoa(pgid)) {
 			SignalGroup(pgid, s)
 		} else {
 			_ = syscall.Kill(pid, s)

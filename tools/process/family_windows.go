@@ -40,7 +40,8 @@ func newJob(flags uint32) (windows.Handle, error) {
 	}
 	var limits windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	limits.BasicLimitInformation.LimitFlags = windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE | flags
-	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
+	if _, err := windows.SetInformationJobObject(job, windows.JobObjectExtendedLimitInformation,
+		uintptr(unsafe.Pointer(&limits)), uint32(unsafe.Sizeof(limits))); err != nil {
 		_ = windows.CloseHandle(job)
 		return 0, os.NewSyscallError("SetInformationJobObject", err)
 	}
@@ -149,7 +150,8 @@ func Apart() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: flags}
 }
 
-var resumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess") // ResumeThread would need a list of all threads
+// ResumeThread would need a list of all threads.
+var resumeProcess = windows.NewLazySystemDLL("ntdll.dll").NewProc("NtResumeProcess")
 
 // begin starts a program. A leader (see prepare) runs as soon as it is in its job.
 func begin(cmd *exec.Cmd) error {
@@ -185,7 +187,8 @@ func (f *family) gone() bool {
 	const basicAccountingInformation = 1
 	var counts processCounts
 	jobOf(f.leader, func(j familyJob) {
-		_ = windows.QueryInformationJobObject(j.job, basicAccountingInformation, uintptr(unsafe.Pointer(&counts)), uint32(unsafe.Sizeof(counts)), nil)
+		_ = windows.QueryInformationJobObject(j.job, basicAccountingInformation,
+			uintptr(unsafe.Pointer(&counts)), uint32(unsafe.Sizeof(counts)), nil)
 	})
 	return counts.active == 0
 }
@@ -195,7 +198,8 @@ func (f *family) signal(s syscall.Signal) { SignalGroup(f.leader, s) }
 // SignalGroup asks a family to end by CTRL_BREAK. For KILL, and without a console to ask through, it ends the
 // family.
 func SignalGroup(leader int, s syscall.Signal) {
-	if s != syscall.SIGKILL && windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(leader)) == nil {
+	if s != syscall.SIGKILL && windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT,
+		uint32(leader)) == nil {
 		return
 	}
 	jobOf(leader, func(j familyJob) { _ = windows.TerminateJobObject(j.job, 1) })

@@ -50,7 +50,8 @@ func Fork(cmd *exec.Cmd) error {
 }
 
 func (f *forker) start(cmd *exec.Cmd) error {
-	if runtime.GOMAXPROCS(0) == 1 { // Go keeps the processor of a thread that forks: with only one, a start that hangs would stop everything
+	// Go keeps the processor of a thread that forks: with only one, a start that hangs would stop everything.
+	if runtime.GOMAXPROCS(0) == 1 {
 		runtime.GOMAXPROCS(2)
 	}
 	SealInherited()

@@ -40,7 +40,8 @@ func TestStartThatHangs(t *testing.T) {
 		t.Skipf("no lease: %v", err)
 	}
 	for _, want := range []string{"it has not started in 200ms", "it waits for " + program} {
-		if err := f.start(exec.Command(program, "-c", "sleep 600")); err == nil || !strings.Contains(err.Error(), want) {
+		if err := f.start(exec.Command(program, "-c", "sleep 600")); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -237,8 +237,9 @@ func (g *guard) start() error {
 	}
 	defer r.Close()
 	guard := &exec.Cmd{
-		Path:        program,
-		Args:        []string{guardName, strconv.Itoa(ownGroup()), g.mark}, // its parent may be gone before it can ask for its group
+		Path: program,
+		// Its parent may be gone before it can ask for its group.
+		Args:        []string{guardName, strconv.Itoa(ownGroup()), g.mark},
 		Dir:         "/",
 		Env:         []string{"GOMAXPROCS=1"},
 		Stdin:       r,

@@ -23,7 +23,8 @@ func TestGuardIsReplaced(t *testing.T) {
 	line := processtest.NewLifeline(t)
 	stop := holds(t, line)
 	old := killGuard(t, guards)
-	for deadline := time.Now().Add(watchdog); guardID(guards) == old || guardID(guards) == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(watchdog); guardID(guards) == old ||
+		guardID(guards) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the guard was not replaced")
 		}

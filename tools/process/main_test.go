@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 // shell is a script that can be started.
 func shell(script string, vars ...string) *Spec {
 	env := append(os.Environ(), childVar+"=")
-	return &Spec{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Dir: "/", Env: append(env, vars...), Stderr: "merge"}
+	return &Spec{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Dir: "/", Env: append(env, vars...),
+		Stderr: "merge"}
 }
 
 // holds starts hold, and returns when the lifeline is open. stop returns when nothing of it is left.

@@ -42,7 +42,8 @@ func await(child *os.Process) (*os.ProcessState, error) {
 // SealInherited keeps children from inheriting files that runnel's host left open, such as the pipes of its
 // other servers. Files that Go opens are close-on-exec anyway.
 var SealInherited = sync.OnceFunc(func() {
-	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11: then they stay open
+	// Fails before Linux 5.11: then they stay open.
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 })
 
 // processes returns the ids of all processes.
@@ -109,7 +110,8 @@ func readStat(pid int) (stat, bool) {
 // system counts ids up.
 func processesSince(pid int) map[int]stat {
 	var last int
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil { // proc(5): the last field is the id that was given last
+	// proc(5): the last field is the id that was given last.
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
 		last, _ = strconv.Atoi(string(bytes.TrimSpace(load[bytes.LastIndexByte(load, ' ')+1:])))
 	}
 	var ids []int
@@ -118,7 +120,8 @@ func processesSince(pid int) map[int]stat {
 			ids = append(ids, id)
 		}
 	} else {
-		ids = slices.DeleteFunc(processes(), func(id int) bool { return id <= pid && n >= 0 }) // below 0 the count has begun anew
+		// Below 0 the count has begun anew.
+		ids = slices.DeleteFunc(processes(), func(id int) bool { return id <= pid && n >= 0 })
 	}
 	all := map[int]stat{}
 	for _, id := range ids {
@@ -151,7 +154,8 @@ func strays(leader int, mark string, before map[int]string) map[int]string {
 	}
 	seen := map[int]string{}
 	for pid, s := range all {
-		if s.pgid != leader && (before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") || descends(pid)) {
+		if s.pgid != leader && (before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") ||
+			descends(pid)) {
 			seen[pid] = s.start
 		}
 	}

@@ -129,7 +129,8 @@ func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	command.Gone()
-	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) { // which the guard does last
+	// Which the guard does last.
+	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
 		if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
 			break
 		} else if time.Now().After(deadline) {
@@ -196,7 +197,8 @@ func TestWidePipe(t *testing.T) {
 		}
 		_ = raw.Control(func(fd uintptr) {
 			if n, err := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0); n != test.want || err != nil {
-				t.Errorf("a pipe of %d bytes holds %d after %d bytes of output (%v), want %d", test.holds, n, test.prints, err, test.want)
+				t.Errorf("a pipe of %d bytes holds %d after %d bytes of output (%v), want %d", test.holds, n,
+					test.prints, err, test.want)
 			}
 		})
 		if printed.String() != text {
@@ -208,7 +210,8 @@ func TestWidePipe(t *testing.T) {
 // The first process of a container collects what was started by others.
 func TestFirstProcessCollectsOrphans(t *testing.T) {
 	unshare := func(args ...string) *exec.Cmd {
-		return exec.Command("unshare", append([]string{"--pid", "--fork", "--kill-child", "--mount-proc"}, args...)...)
+		return exec.Command("unshare",
+			append([]string{"--pid", "--fork", "--kill-child", "--mount-proc"}, args...)...)
 	}
 	if err := unshare("true").Run(); err != nil {
 		t.Skip("no process namespace can be made: ", err)
@@ -245,7 +248,8 @@ func TestIDIsUsedAgain(t *testing.T) {
 		}
 		mark := stray.family.mark
 		stray.Run(t.Context(), io.Discard, io.Discard, Limits{})
-		strayed := family{leader: other.family.leader, mark: mark} // whose group has ended while it has strays
+		// Whose group has ended while it has strays.
+		strayed := family{leader: other.family.leader, mark: mark}
 		strayed.end(0)
 		select {
 		case e := <-ended:
@@ -309,7 +313,8 @@ func TestAwait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if e := p.Run(t.Context(), io.Discard, io.Discard, Limits{}); e.Unknown != nil || e.State.ExitCode() != 3 {
+		if e := p.Run(t.Context(), io.Discard, io.Discard, Limits{}); e.Unknown != nil ||
+			e.State.ExitCode() != 3 {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -44,7 +44,8 @@ func restoreSignals() {
 // groupGone reports whether a group without its leader has no running process left. While it has one, its id
 // cannot be given to another process.
 func groupGone(pgid int) bool {
-	if !errors.Is(syscall.Kill(pgid, 0), syscall.ESRCH) { // a process began after the last of the group had ended, and has its id
+	// A process began after the last of the group had ended, and has its id.
+	if !errors.Is(syscall.Kill(pgid, 0), syscall.ESRCH) {
 		return true
 	}
 	gone := errors.Is(syscall.Kill(-pgid, 0), syscall.ESRCH) || onlyZombies(pgid)

@@ -71,7 +71,8 @@ func (p *Proxy) dial(ctx context.Context, address string) (net.Conn, error) {
 		at := netip.AddrPortFrom(addr, port)
 		known := func(h Host) bool { return h.is(addr, port) }
 		if !literal && !isPublic(addr) && !slices.ContainsFunc(p.Hosts, known) && !p.ask(ctx, at.String()) {
-			err = p.refuse(fmt.Sprintf("%s, which is %s, a private address that must be listed, too", address, addr))
+			err = p.refuse(fmt.Sprintf("%s, which is %s, a private address that must be listed, too",
+				address, addr))
 			continue
 		}
 		try, cancel := context.WithTimeout(ctx, addressTime)

@@ -58,7 +58,8 @@ func (h Host) names(name string, port uint16) bool {
 
 // is reports whether the host is an address and a port.
 func (h Host) is(addr netip.Addr, port uint16) bool {
-	return h.port == port && (h.name == "" && h.addr == addr || h.name == "localhost" && !h.below && addr.IsLoopback())
+	return h.port == port && (h.name == "" && h.addr == addr ||
+		h.name == "localhost" && !h.below && addr.IsLoopback())
 }
 
 // splitAddress splits HOST:PORT. The host is in lower case and without a dot at its end.
@@ -77,7 +78,8 @@ func splitAddress(text string) (host string, port uint16, err error) {
 // isName reports whether a text is a name as DNS has them (RFC 1123, 2.1), with _ since some have it.
 func isName(s string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-_."
-	return s != "" && len(s) <= 253 && strings.Trim(s, letters) == "" && !strings.HasPrefix(s, ".") && !strings.Contains(s, "..")
+	return s != "" && len(s) <= 253 && strings.Trim(s, letters) == "" && !strings.HasPrefix(s, ".") &&
+		!strings.Contains(s, "..")
 }
 
 // special are networks that lead to this machine, to its own network or, translated, to any address of the

@@ -158,7 +158,10 @@ func (p *Proxy) handler() http.Handler {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Host = r.In.URL.Host },
 		FlushInterval: -1,
 		Transport: &http.Transport{
-			DialContext:       func(ctx context.Context, _, address string) (net.Conn, error) { return p.dial(ctx, address) },
+			DialContext: func(ctx context.Context, _, address string) (net.Conn,
+				error) {
+				return p.dial(ctx, address)
+			},
 			DisableKeepAlives: true, DisableCompression: true,
 		},
 		ErrorLog:     log.New(io.Discard, "", 0),
@@ -238,7 +241,8 @@ func (p *Proxy) Begin(ctx context.Context) (serve func(net.Listener), end func()
 // Variables returns the variables by which programs find a proxy at an address. All have an http: URL: some
 // libraries of Python refuse to start where one begins with socks5h:.
 func Variables(address string) (vars []string) {
-	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
+		"all_proxy"} {
 		vars = append(vars, name+"=http://"+address)
 	}
 	const here = "localhost,127.0.0.1,::1"

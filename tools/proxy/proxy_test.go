@@ -72,7 +72,9 @@ func newBed(t *testing.T, allowed ...string) *bed {
 	go func() { defer close(served); b.Serve(ctx, l) }()
 	t.Cleanup(func() { cancel(); <-served })
 	via := &url.URL{Scheme: "http", Host: b.at}
-	b.client = &http.Client{Timeout: watchdog, Transport: &http.Transport{Proxy: http.ProxyURL(via), TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	b.client = &http.Client{Timeout: watchdog,
+		Transport: &http.Transport{Proxy: http.ProxyURL(via),
+			TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }
@@ -97,7 +99,8 @@ func (b *bed) get(at string) string {
 // A child reaches what is listed, and nothing else, however it names it.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	b := newBed(t, "good.test:TLS", "good.test:PLAIN", "*.below.test:TLS", "private.test:9", "127.0.0.1:TLS", "127.0.0.1:PLAIN")
+	b := newBed(t, "good.test:TLS", "good.test:PLAIN", "*.below.test:TLS", "private.test:9", "127.0.0.1:TLS",
+		"127.0.0.1:PLAIN")
 	for at, want := range map[string]string{
 		"https://good.test:TLS/":        "200 hello good.test:",
 		"https://GOOD.test.:TLS/":       "200 hello GOOD.test.:",
@@ -135,10 +138,12 @@ func TestRedirect(t *testing.T) {
 	t.Parallel()
 	b := newBed(t, "good.test:TLS", "good.test:PLAIN", "127.0.0.1:TLS", "127.0.0.1:PLAIN")
 	for range 2 {
-		if got := b.get("https://good.test:TLS/?to=https://other.test:1/"); !strings.Contains(got, "Forbidden") {
+		if got := b.get("https://good.test:TLS/?to=https://other.test:1/"); !strings.Contains(got,
+			"Forbidden") {
 			t.Error(got)
 		}
-		if got := b.get("http://good.test:PLAIN/?to=http://other.test/"); !strings.HasPrefix(got, "403 blocked by the sandbox: connect to other.test:80; allowed: good.test:") {
+		if got := b.get("http://good.test:PLAIN/?to=http://other.test/"); !strings.HasPrefix(got,
+			"403 blocked by the sandbox: connect to other.test:80; allowed: good.test:") {
 			t.Error(got)
 		}
 	}
@@ -159,7 +164,8 @@ func TestHostHeader(t *testing.T) {
 		in := bufio.NewReader(conn)
 		for _, ask := range []struct{ host, header, want string }{
 			{"good.test:" + b.port(b.plain), "other.test", "hello good.test:" + b.port(b.plain)},
-			{"other.test", "good.test:" + b.port(b.plain), "blocked by the sandbox: connect to other.test:80"},
+			{"other.test", "good.test:" + b.port(b.plain),
+				"blocked by the sandbox: connect to other.test:80"},
 		} {
 			_, _ = fmt.Fprintf(conn, "GET http://%s/ HTTP/1.1\r\nHost: %s\r\n\r\n", ask.host, ask.header)
 			r, err := http.ReadResponse(in, nil)
@@ -186,7 +192,8 @@ func TestNoProxyRequest(t *testing.T) {
 		"CONNECT :80 HTTP/1.1\r\nHost: x\r\n\r\n":   "40",
 		"nonsense\r\n\r\n":                          "400",
 		"\x04\x01\x00\x50\x7f\x00\x00\x01x\x00\r\n": "400", // SOCKS4
-		"GET http://good.test/ HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) + "\r\n\r\n": "431",
+		"GET http://good.test/ HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 2*maxHeader) +
+			"\r\n\r\n": "431",
 	} {
 		for range 2 {
 			conn, err := net.Dial("tcp", b.at)
@@ -213,7 +220,8 @@ func TestSOCKS(t *testing.T) {
 		t.Fatal(err)
 	}
 	for host, want := range map[string]string{
-		"good.test:TLS": "", "127.0.0.1:TLS": "", "other.test:TLS": "not allowed", "127.0.0.2:TLS": "not allowed", "[::1]:TLS": "not allowed", "good.test:1": "not allowed",
+		"good.test:TLS": "", "127.0.0.1:TLS": "", "other.test:TLS": "not allowed",
+		"127.0.0.2:TLS": "not allowed", "[::1]:TLS": "not allowed", "good.test:1": "not allowed",
 	} {
 		for range 2 {
 			conn, err := through.Dial("tcp", strings.Replace(host, "TLS", b.port(b.tls), 1))
@@ -238,8 +246,9 @@ func TestSOCKS(t *testing.T) {
 		"\x05\x01\x02": "\x05\xff", // a password
 		"\x05\x01\x00\x05\x03\x00\x01\x7f\x00\x00\x01\x00\x50": "\x05\x00\x05\x07\x00", // UDP
 		"\x05\x01\x00\x05\x02\x00\x01\x7f\x00\x00\x01\x00\x50": "\x05\x00\x05\x07\x00", // to listen
-		"\x05\x01\x00\x05\x01\x00\x09":                         "\x05\x00\x05\x08\x00", // an unknown kind of address
-		"\x05\x01\x00\x05\x01\x00\x03\x03a\x00b\x00\x50":       "\x05\x00\x05\x02\x00", // a NUL in a name
+		// An unknown kind of address.
+		"\x05\x01\x00\x05\x01\x00\x09":                   "\x05\x00\x05\x08\x00",
+		"\x05\x01\x00\x05\x01\x00\x03\x03a\x00b\x00\x50": "\x05\x00\x05\x02\x00", // a NUL in a name
 	} {
 		conn, err := net.Dial("tcp", b.at)
 		if err != nil {
@@ -275,7 +284,8 @@ func TestAsk(t *testing.T) {
 		}
 	}
 	port := b.port(b.tls)
-	if want := []string{"no.test:" + port, "yes.test:" + port, "127.0.0.1:" + port}; !slices.Equal(asked, want) {
+	if want := []string{"no.test:" + port, "yes.test:" + port,
+		"127.0.0.1:" + port}; !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
@@ -298,7 +308,8 @@ func TestServeEnds(t *testing.T) {
 	served := make(chan struct{})
 	go func() { defer close(served); p.Serve(ctx, l) }()
 	var conns []net.Conn
-	for _, text := range []string{"", "GET", "\x05", "CONNECT " + silent.Addr().String() + " HTTP/1.1\r\n\r\n"} {
+	for _, text := range []string{"", "GET", "\x05",
+		"CONNECT " + silent.Addr().String() + " HTTP/1.1\r\n\r\n"} {
 		conn, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -324,14 +335,17 @@ func TestServeEnds(t *testing.T) {
 func TestParseHost(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"Example.com:443": "example.com:443", "example.com.:443": "example.com:443", "*.example.com:443": "*.example.com:443",
-		"10.0.0.5:1": "10.0.0.5:1", "[::1]:80": "[::1]:80", "[::ffff:10.0.0.5]:1": "10.0.0.5:1", "localhost:80": "localhost:80", "a_b.c:1": "a_b.c:1",
+		"Example.com:443": "example.com:443", "example.com.:443": "example.com:443",
+		"*.example.com:443": "*.example.com:443",
+		"10.0.0.5:1":        "10.0.0.5:1", "[::1]:80": "[::1]:80", "[::ffff:10.0.0.5]:1": "10.0.0.5:1",
+		"localhost:80": "localhost:80", "a_b.c:1": "a_b.c:1",
 	} {
 		if h, err := ParseHost(text); err != nil || h.String() != want {
 			t.Errorf("%s: %v, %v", text, h, err)
 		}
 	}
-	for _, text := range []string{"", "example.com", "example.com:", "example.com:0", "example.com:65536", "example.com:https", "*:443", "*.*.com:1", "a.*:1", "a b:1", "https://a:1", ":443", "a..b:1"} {
+	for _, text := range []string{"", "example.com", "example.com:", "example.com:0", "example.com:65536",
+		"example.com:https", "*:443", "*.*.com:1", "a.*:1", "a b:1", "https://a:1", ":443", "a..b:1"} {
 		if h, err := ParseHost(text); err == nil {
 			t.Errorf("%q: %v", text, h)
 		}
@@ -341,9 +355,12 @@ func TestParseHost(t *testing.T) {
 func TestIsPublic(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		"1.1.1.1": true, "2606:4700::1111": true, "127.0.0.1": false, "10.0.0.1": false, "172.31.0.1": false, "192.168.1.1": false,
-		"169.254.169.254": false, "100.64.0.1": false, "0.0.0.0": false, "0.1.2.3": false, "224.0.0.1": false, "255.255.255.255": false, "::1": false,
-		"::": false, "fe80::1": false, "fe80::1%eth0": false, "fd00::1": false, "64:ff9b::a00:1": false, "2002:a00:1::": false, "ff02::1": false,
+		"1.1.1.1": true, "2606:4700::1111": true, "127.0.0.1": false, "10.0.0.1": false, "172.31.0.1": false,
+		"192.168.1.1":     false,
+		"169.254.169.254": false, "100.64.0.1": false, "0.0.0.0": false, "0.1.2.3": false, "224.0.0.1": false,
+		"255.255.255.255": false, "::1": false,
+		"::": false, "fe80::1": false, "fe80::1%eth0": false, "fd00::1": false, "64:ff9b::a00:1": false,
+		"2002:a00:1::": false, "ff02::1": false,
 	} {
 		if got := isPublic(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %t", text, got)

@@ -29,7 +29,8 @@ const (
 // ReadList reads a list of a server, page by page; it is a member of the results of a method. Each entry is
 // copied out of its page, so that a page of millions of entries takes no more memory than its line. cut: the
 // list has more entries than were taken.
-func ReadList(ctx context.Context, client *rpc.Client, method, member string) (entries []json.RawMessage, cut bool, err error) {
+func ReadList(ctx context.Context, client *rpc.Client, method,
+	member string) (entries []json.RawMessage, cut bool, err error) {
 	params := map[string]any{}
 	read, kept := 0, 0
 	for range maxListPages {
@@ -44,12 +45,14 @@ func ReadList(ctx context.Context, client *rpc.Client, method, member string) (e
 		for it := rawjson.Over(list); !cut && it.Next(); {
 			kept += len(it.Value)
 			if cut = len(entries) == maxListEntries || kept > MaxListBytes; !cut {
-				var compact bytes.Buffer             // a canonical form, so that an unchanged entry stays equal
+				// A canonical form, so that an unchanged entry stays equal.
+				var compact bytes.Buffer
 				_ = json.Compact(&compact, it.Value) // it is valid
 				entries = append(entries, compact.Bytes())
 			}
 		}
-		next := rawjson.StringMember(raw, "nextCursor") // the last page has no cursor, or one that is not a string
+		// The last page has no cursor, or one that is not a string.
+		next := rawjson.StringMember(raw, "nextCursor")
 		if cut || next == "" {
 			return entries, cut, nil
 		}

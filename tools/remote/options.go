@@ -22,7 +22,8 @@ type Options struct {
 
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
-	Status  func(message string)                         // called with the status messages of a working task; nil = not called
+	// Called with the status messages of a working task; nil = not called.
+	Status func(message string)
 	// Request answers a request of a server of the stateless era: elicitation/create and, with Others, any
 	// other, such as sampling/createMessage. If the question came as the answer to the call, an error fails
 	// the call; an error for a task's question cancels the question.
@@ -52,7 +53,8 @@ func Capabilities(asks bool) mcp.ClientCapabilities {
 	c := mcp.ClientCapabilities{
 		Tasks: &mcp.ClientTasks{
 			Streaming: &mcp.TaskStreaming{Partial: &mcp.Present{}},
-			Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeImmediate, mcp.ModeStreaming, mcp.ModeTask}},
+			Responses: &mcp.TaskResponses{Modes: []mcp.ResponseMode{mcp.ModeImmediate, mcp.ModeStreaming,
+				mcp.ModeTask}},
 		},
 		PartialResults: &mcp.Present{},
 		Extensions:     map[string]any{mcp.ExtensionTasks: struct{}{}, mcp.ExtensionTaskPartials: struct{}{}},
@@ -67,5 +69,6 @@ func Capabilities(asks bool) mcp.ClientCapabilities {
 func TakesTask(client *rpc.Client, tool *mcp.Tool) bool {
 	tasks := client.Capabilities().Tasks
 	return client.Version().Tasks && tasks != nil && tasks.Requests != nil &&
-		tool.Execution != nil && (tool.Execution.TaskSupport == mcp.TaskOptional || tool.Execution.TaskSupport == mcp.TaskRequired)
+		tool.Execution != nil && (tool.Execution.TaskSupport == mcp.TaskOptional ||
+		tool.Execution.TaskSupport == mcp.TaskRequired)
 }

@@ -28,7 +28,8 @@ func (c *Call) canPut(r mcp.InputRequest) bool {
 func (c *Call) put(ctx context.Context, r mcp.InputRequest) (answer json.RawMessage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.o.Log.Error().Str("tool", c.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).Msg("putting a question panicked")
+			c.o.Log.Error().Str("tool", c.tool).Str("panic", fmt.Sprint(p)).Bytes("stack", debug.Stack()).
+				Msg("putting a question panicked")
 			answer, err = nil, rpc.Errorf(mcp.CodeInternalError, "internal error")
 		}
 	}()
@@ -58,8 +59,10 @@ func (c *Call) take(key string, r mcp.InputRequest) (done func(), ok bool) {
 //
 // With an answer that has no questions, a server asks for the request again. It "MAY" be sent "immediately";
 // there is a growing pause, so that such a server is not called in a busy loop.
-func Rounds(ctx context.Context, params json.RawMessage, send func(params json.RawMessage) (raw json.RawMessage, asks bool, err error),
-	can func(mcp.InputRequest) bool, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
+func Rounds(ctx context.Context, params json.RawMessage,
+	send func(params json.RawMessage) (raw json.RawMessage, asks bool, err error),
+	can func(mcp.InputRequest) bool,
+	put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
 	for pause := leastPoll; ; pause = min(2*pause, defaultPoll) {
 		raw, asks, err := send(params)
 		if err != nil || !asks {
@@ -93,7 +96,8 @@ func Rounds(ctx context.Context, params json.RawMessage, send func(params json.R
 }
 
 // answer puts all questions, and returns the params of the next request.
-func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.RawMessage, put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
+func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.RawMessage,
+	put func(context.Context, mcp.InputRequest) (json.RawMessage, error)) (json.RawMessage, error) {
 	var waiting sync.WaitGroup
 	var mu sync.Mutex
 	var failed error
@@ -118,5 +122,6 @@ func answer(ctx context.Context, asked *mcp.InputRequiredResult, params json.Raw
 	if len(answers) > 0 {
 		responses = answers
 	}
-	return rawjson.WithMember(rawjson.WithMember(params, "requestState", state), "inputResponses", responses), failed
+	return rawjson.WithMember(rawjson.WithMember(params, "requestState", state), "inputResponses", responses),
+		failed
 }

@@ -125,11 +125,12 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 				if era == rpc.Handshake {
 					call.Task = &mcp.TaskMetadata{}
 				}
-				ended := follow(ctx, client, call, Options{Request: func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {
-					asked = true
-					<-ctx.Done()
-					return mcp.ElicitResult{}, ctx.Err()
-				}})
+				ended := follow(ctx, client, call,
+					Options{Request: func(ctx context.Context, _ string, _ json.RawMessage) (any, error) {
+						asked = true
+						<-ctx.Done()
+						return mcp.ElicitResult{}, ctx.Err()
+					}})
 				time.Sleep(2 * defaultPoll)
 				if synctest.Wait(); early == asked {
 					t.Errorf("the result was asked for: %v, the question was put: %v", early, asked)
@@ -221,7 +222,8 @@ func TestMissingOutputIsNotWaitedForForever(t *testing.T) {
 	for name, c := range map[string]struct {
 		late time.Duration // after which the server answers nothing but what is missing, if it does at all
 		want string
-	}{"never": {0, "1[gap: number 2 of the output did not come (after 1 bytes)]3"}, "late": {10 * fetchTime, "123"}} {
+	}{"never": {0, "1[gap: number 2 of the output did not come (after 1 bytes)]3"},
+		"late": {10 * fetchTime, "123"}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const answer = `{"task":{"taskId":"t","status":"working"},"partial-content":[{"seqNr":%d,"type":"text","text":"%d"}],"isComplete":%v}`
@@ -242,13 +244,15 @@ func TestMissingOutputIsNotWaitedForForever(t *testing.T) {
 					}
 				})
 				got := ""
-				ended := follow(t.Context(), client, Params{Task: &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}}, Options{
-					Content: func(items []json.RawMessage, _ bool) {
-						text, _ := mcp.TextOf(items[0])
-						got += text
-					},
-					Gap: func(g tracker.Gap) { got += "[" + g.String() + "]" },
-				})
+				ended := follow(t.Context(), client,
+					Params{Task: &mcp.TaskMetadata{ResponseModes: []mcp.ResponseMode{mcp.ModeStreaming}}},
+					Options{
+						Content: func(items []json.RawMessage, _ bool) {
+							text, _ := mcp.TextOf(items[0])
+							got += text
+						},
+						Gap: func(g tracker.Gap) { got += "[" + g.String() + "]" },
+					})
 				select {
 				case err := <-ended:
 					if err != nil || got != c.want {
@@ -351,7 +355,8 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 			o := Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
 				return mcp.ElicitResult{}, errors.New("it was asked")
 			}}
-			if err := <-follow(t.Context(), client, Params{}, o); err == nil || err.Error() != "the server asks 65 questions at once: the limit is 64" {
+			if err := <-follow(t.Context(), client, Params{}, o); err == nil ||
+				err.Error() != "the server asks 65 questions at once: the limit is 64" {
 				t.Errorf("the call ended with %v", err)
 			}
 		})
@@ -373,11 +378,12 @@ func TestQuestionsAtOnceAreBounded(t *testing.T) {
 				}
 			})
 			asked, answer := make(chan struct{}, 2*maxAsking), make(chan struct{})
-			ended := follow(t.Context(), client, Params{}, Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
-				asked <- struct{}{}
-				<-answer
-				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-			}})
+			ended := follow(t.Context(), client, Params{},
+				Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
+					asked <- struct{}{}
+					<-answer
+					return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+				}})
 			time.Sleep(time.Minute)
 			if len(asked) != maxAsking {
 				t.Errorf("%d questions at once", len(asked))
@@ -409,11 +415,12 @@ func TestQuestionIsPutOnce(t *testing.T) {
 			}
 		})
 		asked := 0
-		err := <-follow(t.Context(), client, Params{}, Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
-			asked++
-			time.Sleep(time.Minute)
-			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
-		}})
+		err := <-follow(t.Context(), client, Params{},
+			Options{Request: func(context.Context, string, json.RawMessage) (any, error) {
+				asked++
+				time.Sleep(time.Minute)
+				return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
+			}})
 		if err != nil || asked != 1 || shown < 2 {
 			t.Errorf("%v; put %d times, shown %d times", err, asked, shown)
 		}
@@ -457,9 +464,11 @@ func TestListIsBounded(t *testing.T) {
 			if (err != nil) != (name == "no tools") || len(list) > 10_000 || n > 1000 || read > 36<<20 {
 				t.Errorf("%d tools of %d pages, %d KiB, error %v", len(list), n, read>>10, err)
 			}
-			t.Logf("%d tools of %d KiB allocated %d KiB, the pages alone %d KiB", len(list), read>>10, with>>10, without>>10)
+			t.Logf("%d tools of %d KiB allocated %d KiB, the pages alone %d KiB", len(list), read>>10,
+				with>>10, without>>10)
 			if with > without+int64(read)+16<<20 {
-				t.Errorf("%d KiB for %d KiB, of which the pages alone take %d KiB", with>>10, read>>10, without>>10)
+				t.Errorf("%d KiB for %d KiB, of which the pages alone take %d KiB", with>>10, read>>10,
+					without>>10)
 			}
 		})
 	}
@@ -481,7 +490,9 @@ func TestNoQuestionIsPutForNothing(t *testing.T) {
 			return mcp.ElicitResult{Action: mcp.ElicitDecline}, nil
 		}}
 		err := <-follow(t.Context(), client, Params{}, o)
-		if synctest.Wait(); err == nil || err.Error() != `the server asks for "sampling/createMessage", which cannot be given` || asked.Load() > 0 {
+		if synctest.Wait(); err == nil ||
+			err.Error() != `the server asks for "sampling/createMessage", which cannot be given` ||
+			asked.Load() > 0 {
 			t.Errorf("asked %d times, error %v", asked.Load(), err)
 		}
 	})

@@ -14,7 +14,8 @@ import (
 
 // New prepares a call; Run makes it.
 func New(o Options) *Call {
-	c := &Call{o: o, changed: signal.NewWake(), early: make(chan resultOrError, 1), answered: map[string]bool{}}
+	c := &Call{o: o, changed: signal.NewWake(), early: make(chan resultOrError, 1),
+		answered: map[string]bool{}}
 	c.tracker = tracker.New(tracker.Options{
 		Token:    o.Token,
 		Content:  o.Content,
@@ -67,7 +68,8 @@ func (c *Call) Run(ctx context.Context, client *rpc.Client, call *Params) (json.
 // run makes the call and returns its result, from the response or from a task.
 func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
 	var kind tracker.Answer
-	raw, err := Rounds(ctx, c.params(call), func(params json.RawMessage) (raw json.RawMessage, asks bool, err error) {
+	raw, err := Rounds(ctx, c.params(call), func(params json.RawMessage) (raw json.RawMessage, asks bool,
+		err error) {
 		raw, kind, err = c.send(ctx, call, params)
 		return raw, kind == tracker.AnswerQuestion, err
 	}, c.canPut, c.put)
@@ -102,27 +104,31 @@ func (c *Call) params(call *Params) json.RawMessage {
 }
 
 // send sends the request and returns its first response.
-func (c *Call) send(ctx context.Context, call *Params, params json.RawMessage) (raw json.RawMessage, kind tracker.Answer, err error) {
+func (c *Call) send(ctx context.Context, call *Params,
+	params json.RawMessage) (raw json.RawMessage, kind tracker.Answer, err error) {
 	first := make(chan tracker.Answer, 1) // the kind of the first response
-	raw, err = c.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params, Capabilities: call.Capabilities, Until: c.all, OnResponse: func(response rpc.Response) bool {
-		if response.Err != nil {
-			c.tracker.Finish(tracker.Failed, response.Err.Message)
-			return false
-		}
-		kind := tracker.AnswerHandle
-		if id := HandedOver(response.Result); id != "" && (c.client.Version().Tasks || c.client.Version().Stateless) {
-			c.cutShort.Store(true)
-			c.tracker.Handle(id)
-		} else {
-			kind = c.tracker.Response(response.Result)
-		}
-		select {
-		case first <- kind:
-		default:
-		}
-		c.changed.Send()
-		return kind == tracker.AnswerSegments || kind == tracker.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
-	}})
+	raw, err = c.client.Do(ctx, &rpc.Request{Method: "tools/call", Params: params,
+		Capabilities: call.Capabilities, Until: c.all, OnResponse: func(response rpc.Response) bool {
+			if response.Err != nil {
+				c.tracker.Finish(tracker.Failed, response.Err.Message)
+				return false
+			}
+			kind := tracker.AnswerHandle
+			if id := HandedOver(response.Result); id != "" &&
+				(c.client.Version().Tasks || c.client.Version().Stateless) {
+				c.cutShort.Store(true)
+				c.tracker.Handle(id)
+			} else {
+				kind = c.tracker.Response(response.Result)
+			}
+			select {
+			case first <- kind:
+			default:
+			}
+			c.changed.Send()
+			return kind == tracker.AnswerSegments ||
+				kind == tracker.AnswerHandle && call.Task != nil && call.Task.ResponseModes != nil
+		}})
 	if err == nil {
 		kind = <-first
 	}
@@ -136,7 +142,8 @@ func HandedOver(result json.RawMessage) string {
 	task := rawjson.Member(meta, mcp.MetaTask)
 	related := rawjson.Member(meta, mcp.MetaRelatedTask) // a tool that reports on a task does not have it
 	id := rawjson.StringMember(task, "taskId")
-	if rawjson.StringMember(task, "status") != string(mcp.TaskWorking) || id != rawjson.StringMember(related, "taskId") {
+	if rawjson.StringMember(task, "status") != string(mcp.TaskWorking) ||
+		id != rawjson.StringMember(related, "taskId") {
 		return ""
 	}
 	return id

@@ -119,7 +119,8 @@ func (c *Call) awaitResult() {
 	c.awaits.Do(func() {
 		c.start(func() {
 			var end resultOrError
-			end.err = c.client.Call(c.all, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &end.result)
+			end.err = c.client.Call(c.all, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID()},
+				&end.result)
 			c.early <- end
 		})
 	})
@@ -132,7 +133,8 @@ func (c *Call) answer(id, key string, q mcp.InputRequest) {
 	cancelled := rawjson.Encode(mcp.ElicitResult{Action: mcp.ElicitCancel})
 	update := func(response json.RawMessage) error {
 		responses := map[string]json.RawMessage{key: response}
-		return c.client.Call(c.all, "tasks/update", mcp.UpdateTaskParams{TaskID: id, InputResponses: responses}, nil)
+		return c.client.Call(c.all, "tasks/update",
+			mcp.UpdateTaskParams{TaskID: id, InputResponses: responses}, nil)
 	}
 	response, err := c.put(c.all, q)
 	if err != nil && q.Method == "elicitation/create" {
@@ -142,7 +144,8 @@ func (c *Call) answer(id, key string, q mcp.InputRequest) {
 		err = update(response)
 	}
 	if _, refused := errors.AsType[*rpc.Error](err); refused && q.Method == "elicitation/create" {
-		c.o.Log.Warn().Err(err).Str("tool", c.tool).Msg("the server refuses the answer to its question, so the question is cancelled")
+		c.o.Log.Warn().Err(err).Str("tool", c.tool).
+			Msg("the server refuses the answer to its question, so the question is cancelled")
 		err = update(cancelled)
 	}
 	if err != nil && c.all.Err() == nil {
@@ -203,7 +206,8 @@ func (c *Call) fetch(ctx context.Context, rest bool) {
 			c.tracker.FetchedRange(c.readLog(patient, w.After))
 		} else {
 			var page json.RawMessage
-			err := c.client.Call(patient, "tasks/result", mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, w.After)}, &page)
+			err := c.client.Call(patient, "tasks/result",
+				mcp.TaskParams{TaskID: c.tracker.TaskID(), LastSeqNr: fmt.Append(nil, w.After)}, &page)
 			c.tracker.Fetched(page, err)
 			asked = w.After
 		}
@@ -220,7 +224,8 @@ func (c *Call) patience(ctx context.Context) (patient context.Context, done func
 		select {
 		case <-patient.Done():
 		case <-time.After(fetchTime):
-			_ = c.client.Call(patient, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, nil) // any answer will do
+			// any answer will do.
+			_ = c.client.Call(patient, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, nil)
 			done()
 		}
 	})
@@ -253,7 +258,8 @@ func (c *Call) readLog(ctx context.Context, after int64) (text string, next int6
 // cancel cancels the task. That it has already ended is not an error.
 func (c *Call) cancel(ctx context.Context, reason string) error {
 	var state mcp.Task
-	err := c.client.Call(ctx, "tasks/cancel", mcp.TaskParams{TaskID: c.tracker.TaskID(), Meta: mcp.CancelMeta{Reason: reason}}, &state)
+	err := c.client.Call(ctx, "tasks/cancel",
+		mcp.TaskParams{TaskID: c.tracker.TaskID(), Meta: mcp.CancelMeta{Reason: reason}}, &state)
 	var e *rpc.Error
 	if err != nil && !errors.As(err, &e) && ctx.Err() == nil {
 		return err

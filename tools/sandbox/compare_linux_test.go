@@ -22,7 +22,8 @@ Each attack is a program that does the thing named, as root. "yes": the program 
 that the attacks are real. "Landlock" is what runnel does where a system lets users make no namespaces (Landlock and seccomp alone), and
 "runnel" what it does elsewhere. "bwrap" is bubblewrap alone with the same policy (all read-only but one directory, a hidden one, the files in
 it that run later read-only, all namespaces, no capabilities); "srt" is @anthropic-ai/sandbox-runtime with the same policy. A limit is part of
-runnel's policy; the other two have none. Made by ` + "`make escapes`" + `, in tools/sandbox, which fails when a cell has changed.
+runnel's policy; the other two have none. Made by ` + "`make escapes`" +
+	`, in tools/sandbox, which fails when a cell has changed.
 
 `
 
@@ -77,7 +78,8 @@ func inBubblewrap(cmd *exec.Cmd, here place) error {
 	}
 	args := []string{
 		"bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", here.Mine, here.Mine,
-		"--tmpfs", here.Hidden, "--unshare-all", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--chdir", here.Mine,
+		"--tmpfs", here.Hidden, "--unshare-all", "--cap-drop", "ALL", "--new-session", "--die-with-parent",
+		"--chdir", here.Mine,
 	}
 	for _, name := range RunsLater {
 		if path := here.Mine + "/" + name; exists(path) {

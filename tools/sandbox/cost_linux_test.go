@@ -32,7 +32,8 @@ func BenchmarkStart(b *testing.B) {
 					err = cmd.Start()
 				} else {
 					var s *Shim
-					o := &order{Policy: policy, Path: "/bin/true", Argv: []string{"true"}, Namespaces: way.namespaces}
+					o := &order{Policy: policy, Path: "/bin/true", Argv: []string{"true"},
+						Namespaces: way.namespaces}
 					if s, err = o.wrap(cmd, program); err == nil {
 						err = s.Started(cmd.Start())
 						s.Close()

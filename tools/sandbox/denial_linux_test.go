@@ -23,7 +23,8 @@ func TestDenied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := &Policy{Write: []string{home + "/mine"}, Hide: []string{home + "/hidden"}, Keep: []string{home + "/mine/.git/hooks"}}
+	p := &Policy{Write: []string{home + "/mine"}, Hide: []string{home + "/hidden"},
+		Keep: []string{home + "/mine/.git/hooks"}}
 	for said, want := range map[string]string{
 		"/bin/sh: 1: cannot create H/outside/new: Read-only file system":                                                "write to H/outside/new",
 		"bash: line 1: H/outside/file: Permission denied\nmake: *** [all] Error 1":                                      "write to H/outside/file",

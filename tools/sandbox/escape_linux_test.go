@@ -55,17 +55,26 @@ var attacks = []struct {
 	how  kind
 	do   func(p place) error
 }{
-	{"write by path", common, func(p place) error { return os.WriteFile(p.Outside+"/new", []byte("x"), 0o600) }},
-	{"write over a file", common, func(p place) error { return os.WriteFile(p.Outside+"/file", []byte("x"), 0o600) }},
+	{"write by path", common, func(p place) error {
+		return os.WriteFile(p.Outside+"/new",
+			[]byte("x"), 0o600)
+	}},
+	{"write over a file", common, func(p place) error {
+		return os.WriteFile(p.Outside+"/file",
+			[]byte("x"), 0o600)
+	}},
 	{"truncate", common, func(p place) error { return os.Truncate(p.Outside+"/file", 0) }},
 	{"delete", common, func(p place) error { return os.Remove(p.Outside + "/file") }},
 	{"write by a symbolic link", common, func(p place) error {
-		return errors.Join(os.Symlink(p.Outside, p.Mine+"/link"), os.WriteFile(p.Mine+"/link/new", []byte("x"), 0o600))
+		return errors.Join(os.Symlink(p.Outside, p.Mine+"/link"),
+			os.WriteFile(p.Mine+"/link/new", []byte("x"), 0o600))
 	}},
 	{"write by a hard link", common, func(p place) error {
-		return errors.Join(os.Link(p.Outside+"/file", p.Mine+"/hard"), os.WriteFile(p.Mine+"/hard", []byte("x"), 0o600))
+		return errors.Join(os.Link(p.Outside+"/file", p.Mine+"/hard"),
+			os.WriteFile(p.Mine+"/hard", []byte("x"), 0o600))
 	}},
-	{"rename into the allowed directory", common, func(p place) error { return os.Rename(p.Outside+"/file", p.Mine+"/got") }},
+	{"rename into the allowed directory", common,
+		func(p place) error { return os.Rename(p.Outside+"/file", p.Mine+"/got") }},
 	{"rename out of it", common, func(p place) error {
 		return errors.Join(os.WriteFile(p.Mine+"/a", nil, 0o600), os.Rename(p.Mine+"/a", p.Outside+"/a"))
 	}},
@@ -83,17 +92,27 @@ var attacks = []struct {
 		return os.WriteFile(fmt.Sprintf("/proc/%d/cwd/new", p.Victim), []byte("x"), 0o600)
 	}},
 	{"chmod", mounts, func(p place) error { return os.Chmod(p.Outside+"/file", 0o666) }},
-	{"set the times", mounts, func(p place) error { return os.Chtimes(p.Outside+"/file", time.Unix(0, 0), time.Unix(0, 0)) }},
-	{"write to a git hook", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.git/hooks/pre-commit", []byte("x"), 0o700) }},
-	{"write to an .envrc that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.envrc", []byte("x"), 0o600) }},
-	{"write to a runnel.yaml that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/runnel.yaml", []byte("x"), 0o600) }},
-	{"write to a .bashrc that is there", mounts, func(p place) error { return os.WriteFile(p.Mine+"/.bashrc", []byte("x"), 0o600) }},
-	{"put another in its place", mounts, func(p place) error {
-		return errors.Join(os.WriteFile(p.Mine+"/new", []byte("x"), 0o600), os.Rename(p.Mine+"/new", p.Mine+"/.envrc"))
+	{"set the times", mounts, func(p place) error {
+		return os.Chtimes(p.Outside+"/file", time.Unix(0, 0),
+			time.Unix(0, 0))
 	}},
-	{"make a file that runs later (.zshrc)", possible, func(p place) error { return os.WriteFile(p.Mine+"/.zshrc", []byte("x"), 0o600) }},
+	{"write to a git hook", mounts,
+		func(p place) error { return os.WriteFile(p.Mine+"/.git/hooks/pre-commit", []byte("x"), 0o700) }},
+	{"write to an .envrc that is there", mounts,
+		func(p place) error { return os.WriteFile(p.Mine+"/.envrc", []byte("x"), 0o600) }},
+	{"write to a runnel.yaml that is there", mounts,
+		func(p place) error { return os.WriteFile(p.Mine+"/runnel.yaml", []byte("x"), 0o600) }},
+	{"write to a .bashrc that is there", mounts,
+		func(p place) error { return os.WriteFile(p.Mine+"/.bashrc", []byte("x"), 0o600) }},
+	{"put another in its place", mounts, func(p place) error {
+		return errors.Join(os.WriteFile(p.Mine+"/new", []byte("x"), 0o600),
+			os.Rename(p.Mine+"/new", p.Mine+"/.envrc"))
+	}},
+	{"make a file that runs later (.zshrc)", possible,
+		func(p place) error { return os.WriteFile(p.Mine+"/.zshrc", []byte("x"), 0o600) }},
 	{"mount", asRoot, func(p place) error {
-		return errors.Join(unix.Mount(p.Outside, p.Mine+"/m", "", unix.MS_BIND, ""), unix.Unmount(p.Mine+"/m", 0))
+		return errors.Join(unix.Mount(p.Outside, p.Mine+"/m", "", unix.MS_BIND, ""),
+			unix.Unmount(p.Mine+"/m", 0))
 	}},
 	{"a user namespace", common, func(place) error {
 		cmd := exec.Command("/bin/true")
@@ -110,9 +129,12 @@ var attacks = []struct {
 	{"rename its directory", common, func(p place) error {
 		return errors.Join(os.Rename(p.Hidden, p.Mine+"/hidden"), reads(p.Mine+"/hidden/key"))
 	}},
-	{"read it by /proc/PID/root", common, func(p place) error { return reads(fmt.Sprintf("/proc/%d/root%s/key", p.Victim, p.Hidden)) }},
-	{"see another program's arguments", mounts, func(p place) error { return reads(fmt.Sprintf("/proc/%d/cmdline", p.Victim)) }},
-	{"read another program's environment", common, func(p place) error { return reads(fmt.Sprintf("/proc/%d/environ", p.Victim)) }},
+	{"read it by /proc/PID/root", common,
+		func(p place) error { return reads(fmt.Sprintf("/proc/%d/root%s/key", p.Victim, p.Hidden)) }},
+	{"see another program's arguments", mounts,
+		func(p place) error { return reads(fmt.Sprintf("/proc/%d/cmdline", p.Victim)) }},
+	{"read another program's environment", common,
+		func(p place) error { return reads(fmt.Sprintf("/proc/%d/environ", p.Victim)) }},
 	{"read another program's memory", common, func(p place) error {
 		f, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.Victim), os.O_RDONLY, 0)
 		return errors.Join(err, f.Close())
@@ -121,8 +143,10 @@ var attacks = []struct {
 	{"signal", common, func(p place) error { return syscall.Kill(p.Victim, syscall.SIGCONT) }},
 	{"TCP", common, func(p place) error { return dials("tcp", p.TCP) }},
 	{"UDP, such as DNS", common, func(p place) error { return hears(p.UDP) }},
-	{"a unix socket (docker, an ssh agent)", common, func(p place) error { return dials("unix", p.Outside+"/socket") }},
-	{"an abstract unix socket (D-Bus, X11)", common, func(p place) error { return dials("unix", "@"+p.Outside) }},
+	{"a unix socket (docker, an ssh agent)", common,
+		func(p place) error { return dials("unix", p.Outside+"/socket") }},
+	{"an abstract unix socket (D-Bus, X11)", common,
+		func(p place) error { return dials("unix", "@"+p.Outside) }},
 	{"a unix socket, by a number with more bits", common, func(place) error {
 		fd, _, errno := syscall.RawSyscall(syscall.SYS_SOCKET, 1<<32|unix.AF_UNIX, unix.SOCK_STREAM, 0)
 		if errno != 0 {
@@ -182,7 +206,8 @@ var attacks = []struct {
 		}
 		defer f.Close()
 		letter := byte('x')
-		if _, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TIOCSTI, uintptr(unsafe.Pointer(&letter))); errno != 0 {
+		if _, _, errno := syscall.Syscall(unix.SYS_IOCTL, f.Fd(), unix.TIOCSTI,
+			uintptr(unsafe.Pointer(&letter))); errno != 0 {
 			return errno
 		}
 		return nil
@@ -286,10 +311,12 @@ func TestEscapes(t *testing.T) {
 	for _, attack := range attacks {
 		t.Run(attack.name, func(t *testing.T) {
 			t.Parallel()
-			if code, said := attackIn(t, attack.name, inNone); code != escaped && (attack.how != asRoot || os.Geteuid() == 0) {
+			if code, said := attackIn(t, attack.name, inNone); code != escaped &&
+				(attack.how != asRoot || os.Geteuid() == 0) {
 				t.Errorf("without a sandbox: exit code %d: %s", code, said)
 			}
-			if code, said := attackIn(t, attack.name, inLandlock); code != refusal && attack.how != mounts && attack.how != possible {
+			if code, said := attackIn(t, attack.name, inLandlock); code != refusal && attack.how != mounts &&
+				attack.how != possible {
 				t.Errorf("Landlock and seccomp: exit code %d: %s", code, said)
 			} else {
 				t.Logf("Landlock and seccomp: %s", said)
@@ -298,7 +325,8 @@ func TestEscapes(t *testing.T) {
 				t.Logf("namespaces are not tried: %v", kernel.Namespaces)
 				return
 			}
-			if code, said := attackIn(t, attack.name, inNamespaces); code != refusal && attack.how != possible {
+			if code, said := attackIn(t, attack.name, inNamespaces); code != refusal &&
+				attack.how != possible {
 				t.Errorf("namespaces, too: exit code %d: %s", code, said)
 			} else {
 				t.Logf("namespaces, too: %s", said)
@@ -329,7 +357,8 @@ func attackIn(t *testing.T, name string, in sandboxed) (code int, said string) {
 	t.Cleanup(func() { _ = os.Remove(shared.Name()) })
 	for _, file := range []string{
 		here.Outside + "/file", here.Hidden + "/key", shared.Name(),
-		here.Mine + "/.git/hooks/pre-commit", here.Mine + "/.envrc", here.Mine + "/runnel.yaml", here.Mine + "/.bashrc", here.Mine + "/large",
+		here.Mine + "/.git/hooks/pre-commit", here.Mine + "/.envrc", here.Mine + "/runnel.yaml",
+		here.Mine + "/.bashrc", here.Mine + "/large",
 	} {
 		if err := os.WriteFile(file, []byte("text"), 0o600); err != nil {
 			t.Fatal(err)
@@ -368,7 +397,8 @@ func attackIn(t *testing.T, name string, in sandboxed) (code int, said string) {
 	cmd.Dir = here.Mine
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Env = []string{
-		"ATTACK=" + name, "MINE=" + here.Mine, "OUTSIDE=" + here.Outside, "HIDDEN=" + here.Hidden, "SHARED=" + shared.Name(),
+		"ATTACK=" + name, "MINE=" + here.Mine, "OUTSIDE=" + here.Outside, "HIDDEN=" + here.Hidden,
+		"SHARED=" + shared.Name(),
 		"TCP=" + tcp, "UDP=" + udp.LocalAddr().String(), "VICTIM=" + strconv.Itoa(victim.Process.Pid),
 		"TERMINAL=" + terminal.Name(), "PATH=" + os.Getenv("PATH"), "HOME=" + home,
 	}
@@ -407,7 +437,8 @@ func startIn(cmd *exec.Cmd, here place, namespaces bool) error {
 	for _, name := range RunsLater {
 		p.Keep = append(p.Keep, here.Mine+"/"+name)
 	}
-	s, err := (&order{Policy: p, Path: program, Argv: cmd.Args, Namespaces: namespaces}).wrap(cmd, "/proc/self/exe")
+	s, err := (&order{Policy: p, Path: program, Argv: cmd.Args, Namespaces: namespaces}).
+		wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		return err
 	}

@@ -25,8 +25,10 @@ func handListener(to *program) {
 	const what = "the proxy's listener"
 	control := unix.UnixRights(0)
 	rights := to.bytes(control)
-	listener := rights + uintptr(unix.CmsgLen(0))                                                   // its number goes where the message names it
-	address := []byte{0, 0, ProxyPort >> 8, ProxyPort & 0xff, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0} // struct sockaddr_in
+	// Its number goes where the message names it.
+	listener := rights + uintptr(unix.CmsgLen(0))
+	// Struct sockaddr_in.
+	address := []byte{0, 0, ProxyPort >> 8, ProxyPort & 0xff, 127, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
 	binary.NativeEndian.PutUint16(address, unix.AF_INET)
 	at := to.bytes(address)
 	text := to.numbers(uint64(to.bytes([]byte{0})), 1)                                    // struct iovec
@@ -50,7 +52,8 @@ func listenerPair() (ours, theirs *os.File, err error) {
 // receiveListener returns the listener that the shim has handed over. It does not wait.
 func receiveListener(from *os.File) (net.Listener, error) {
 	control := make([]byte, unix.CmsgSpace(4))
-	_, n, _, _, err := unix.Recvmsg(int(from.Fd()), make([]byte, 1), control, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	_, n, _, _, err := unix.Recvmsg(int(from.Fd()), make([]byte, 1), control,
+		unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("recvmsg: %w", err)
 	}

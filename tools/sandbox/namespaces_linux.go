@@ -81,7 +81,8 @@ func setReadOnly(to *program, path string, readOnly bool) {
 	if !readOnly {
 		attr = to.numbers(0, unix.MOUNT_ATTR_RDONLY, 0, 0)
 	}
-	step := to.do("mount_setattr "+path, unix.SYS_MOUNT_SETATTR, currentDir, to.text(path), unix.AT_RECURSIVE, attr,
+	step := to.do("mount_setattr "+path, unix.SYS_MOUNT_SETATTR, currentDir, to.text(path),
+		unix.AT_RECURSIVE, attr,
 		unsafe.Sizeof(unix.MountAttr{}))
 	if !readOnly {
 		step.Ignored = uintptr(unix.EPERM)
@@ -102,7 +103,8 @@ func mountEmpty(to *program, path string, flags uintptr) {
 // servers.
 func raiseLoopback(to *program) {
 	socket := to.numbers(0)
-	to.do("the loopback network", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC).Result = socket
+	to.do("the loopback network", unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC).
+		Result = socket
 	request := make([]byte, 40) // struct ifreq
 	copy(request, "lo")
 	request[unix.IFNAMSIZ] = unix.IFF_UP | unix.IFF_RUNNING

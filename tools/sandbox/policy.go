@@ -48,13 +48,17 @@ type Limits struct {
 func Secrets(home string) []string {
 	var list []string
 	for _, name := range []string{
-		".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc", ".git-credentials",
+		".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".npmrc", ".pypirc",
+		".git-credentials",
 		".config/gh", ".config/gcloud", ".config/hub", ".config/op", ".config/rclone", ".config/sops",
-		".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml", ".terraform.d/credentials.tfrc.json",
+		".cargo/credentials.toml", ".gem/credentials", ".m2/settings.xml",
+		".terraform.d/credentials.tfrc.json",
 		".password-store", ".local/share/keyrings", ".local/share/kwalletd", ".vault-token",
-		".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware", ".config/microsoft-edge",
+		".mozilla", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
+		".config/microsoft-edge",
 		".bash_history", ".zsh_history", ".psql_history", ".node_repl_history", ".python_history",
-		".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".copilot", ".cursor", ".config/opencode", ".pi",
+		".claude", ".claude.json", ".codex", ".gemini", ".qwen", ".copilot", ".cursor",
+		".config/opencode", ".pi",
 		".local/share/opencode", ".local/state/runnel", ".config/runnel",
 	} {
 		list = append(list, filepath.Join(home, name))

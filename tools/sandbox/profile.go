@@ -8,20 +8,24 @@ import (
 // services are what programs of macOS ask of others, and none of them does anything for them: no program is
 // started by launchd, no other one is told what to do.
 var services = []string{
-	"com.apple.bsd.dirhelper", "com.apple.logd", "com.apple.system.logger", "com.apple.system.notification_center",
+	"com.apple.bsd.dirhelper", "com.apple.logd", "com.apple.system.logger",
+	"com.apple.system.notification_center",
 	"com.apple.system.opendirectoryd.libinfo", "com.apple.system.opendirectoryd.membership",
 }
 
 // trustServices check certificates, for a command with the network.
-var trustServices = []string{"com.apple.SecurityServer", "com.apple.SystemConfiguration.configd", "com.apple.trustd.agent"}
+var trustServices = []string{"com.apple.SecurityServer", "com.apple.SystemConfiguration.configd",
+	"com.apple.trustd.agent"}
 
 // systemFilesOfMac are what a command of macOS may read that may not read all.
 var systemFilesOfMac = []string{
-	"/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/dev", "/private/etc", "/private/var/db", "/Applications/Xcode.app",
+	"/System", "/Library", "/usr", "/bin", "/sbin", "/opt", "/dev", "/private/etc", "/private/var/db",
+	"/Applications/Xcode.app",
 }
 
 // devicesOfMac may be written by every command.
-var devicesOfMac = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/dtracehelper"}
+var devicesOfMac = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty",
+	"/dev/dtracehelper"}
 
 // profile returns the policy as macOS's sandbox-exec takes it. The last rule that fits an operation counts. All
 // paths are without symbolic links, by which that system does not go.
@@ -70,7 +74,8 @@ func (p *Policy) profile() string {
 
 	b.WriteString("(deny signal)\n(allow signal (target same-sandbox))\n")
 	b.WriteString("(deny process-info*)\n(allow process-info* (target same-sandbox))\n")
-	for _, operation := range []string{"appleevent-send", "job-creation", "mach-priv*", "mach-task-name", "system-socket"} {
+	for _, operation := range []string{"appleevent-send", "job-creation", "mach-priv*", "mach-task-name",
+		"system-socket"} {
 		rule("deny", operation, "")
 	}
 	return b.String()

@@ -14,12 +14,14 @@ var update = flag.Bool("update", false, "write the golden files")
 func TestProfile(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]*Policy{
-		"default": {Write: []string{"/Users/me/app"}, Hide: []string{"/Users/me/.ssh"}, Keep: []string{"/Users/me/app/.git/hooks"}},
+		"default": {Write: []string{"/Users/me/app"}, Hide: []string{"/Users/me/.ssh"},
+			Keep: []string{"/Users/me/app/.git/hooks"}},
 		"network": {Write: []string{"/Users/me/app"}, Network: true},
 		"sockets": {Write: []string{"/Users/me/app"}, Sockets: true},
 		"all":     {Write: []string{"/Users/me/app"}, Network: true, Sockets: true},
-		"read":    {Write: []string{"/Users/me/app"}, Read: []string{"/Users/me/lib"}, Hide: []string{"/Users/me/lib/.env"}},
-		"quotes":  {Write: []string{`/Users/me/a "b" \c`, "/Users/me/(d)"}},
+		"read": {Write: []string{"/Users/me/app"}, Read: []string{"/Users/me/lib"},
+			Hide: []string{"/Users/me/lib/.env"}},
+		"quotes": {Write: []string{`/Users/me/a "b" \c`, "/Users/me/(d)"}},
 	} {
 		file := filepath.Join("testdata", "profiles", name+".sb")
 		got := p.profile()
@@ -41,14 +43,19 @@ func TestProfile(t *testing.T) {
 // What a policy hides it hides whatever else it says: the last rule counts.
 func TestProfileOrder(t *testing.T) {
 	t.Parallel()
-	p := &Policy{Write: []string{"/a"}, Read: []string{"/a"}, Hide: []string{"/a/hidden"}, Keep: []string{"/a/kept"}}
+	p := &Policy{Write: []string{"/a"}, Read: []string{"/a"}, Hide: []string{"/a/hidden"},
+		Keep: []string{"/a/kept"}}
 	got := p.profile()
 	for rule, before := range map[string]string{
-		`(deny file-read*` + "\n\t" + `(subpath "/a/hidden"))`:  `(allow file-read-data` + "\n\t" + `(subpath "/a"))`,
-		`(deny file-write*` + "\n\t" + `(subpath "/a/hidden"))`: `(allow file-write*` + "\n\t" + `(subpath "/a"))`,
-		`(deny file-write*` + "\n\t" + `(subpath "/a/kept"))`:   `(allow file-write*` + "\n\t" + `(subpath "/a"))`,
+		`(deny file-read*` + "\n\t" + `(subpath "/a/hidden"))`: `(allow file-read-data` + "\n\t" +
+			`(subpath "/a"))`,
+		`(deny file-write*` + "\n\t" + `(subpath "/a/hidden"))`: `(allow file-write*` + "\n\t" +
+			`(subpath "/a"))`,
+		`(deny file-write*` + "\n\t" + `(subpath "/a/kept"))`: `(allow file-write*` + "\n\t" +
+			`(subpath "/a"))`,
 	} {
-		if first, second := strings.LastIndex(got, before), strings.Index(got, rule); first < 0 || second < first {
+		if first, second := strings.LastIndex(got, before), strings.Index(got, rule); first < 0 ||
+			second < first {
 			t.Errorf("%s at %d, %s at %d", before, first, rule, second)
 		}
 	}

@@ -92,7 +92,8 @@ func (p *Policy) Wrap(cmd *exec.Cmd, program string) (*Shim, error) {
 	if err := p.lacks(&kernel); err != nil {
 		return nil, err
 	}
-	return (&order{Policy: p, Path: cmd.Path, Argv: cmd.Args, Namespaces: kernel.Namespaces == nil}).wrap(cmd, program)
+	return (&order{Policy: p, Path: cmd.Path, Argv: cmd.Args, Namespaces: kernel.Namespaces == nil}).
+		wrap(cmd, program)
 }
 
 // wrap is Wrap with an order.
@@ -124,7 +125,8 @@ func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
 	}
 	cmd.Path = program
 	cmd.Args = []string{shim.Name}
-	cmd.Env = append(slices.Clip(env), "GOMAXPROCS=1", "GODEBUG=") // of the shim alone, which is a program of Go
+	// Of the shim alone, which is a program of Go.
+	cmd.Env = append(slices.Clip(env), "GOMAXPROCS=1", "GODEBUG=")
 	cmd.ExtraFiles = []*os.File{s.file, s.theirs, s.ruleset}
 	if o.Policy.Proxied {
 		if s.listener, s.hand, err = listenerPair(); err != nil {
@@ -221,7 +223,8 @@ func (l *Limits) set(p *program) {
 		{"fileSize", unix.RLIMIT_FSIZE, l.FileSize},
 	} {
 		if limit.value > 0 {
-			p.do("limits."+limit.name, unix.SYS_PRLIMIT64, 0, limit.resource, p.numbers(limit.value, limit.value))
+			p.do("limits."+limit.name, unix.SYS_PRLIMIT64, 0, limit.resource,
+				p.numbers(limit.value, limit.value))
 		}
 	}
 }

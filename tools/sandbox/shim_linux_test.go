@@ -28,7 +28,8 @@ func run(t *testing.T, p Policy, namespaces bool, script string) (string, error)
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	p.Write = append(p.Write, dir)
-	s, err := (&order{Policy: &p, Path: cmd.Path, Argv: cmd.Args, Namespaces: namespaces}).wrap(cmd, "/proc/self/exe")
+	s, err := (&order{Policy: &p, Path: cmd.Path, Argv: cmd.Args, Namespaces: namespaces}).
+		wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +131,14 @@ func TestOwnProcesses(t *testing.T) {
 func TestMissingProgram(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
-	cmd := &exec.Cmd{Path: "/no/such/program", Args: []string{"x"}, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
+	cmd := &exec.Cmd{Path: "/no/such/program", Args: []string{"x"},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}
 	s, err := (&Policy{}).Wrap(cmd, "/proc/self/exe")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Started(cmd.Start()); err == nil || err.Error() != "sandbox: /no/such/program: no such file or directory" {
+	if err := s.Started(cmd.Start()); err == nil ||
+		err.Error() != "sandbox: /no/such/program: no such file or directory" {
 		t.Errorf("%v", err)
 	}
 	_ = cmd.Wait()
@@ -152,8 +155,10 @@ func TestLimits(t *testing.T) {
 		"file size": {Limits{FileSize: 1 << 20}, "head -c 2M /dev/zero >f"},
 		"files":     {Limits{Files: 8}, "exec 3<. 4<. 5<. 6<. 7<. 8<. 9<."},
 		"processor": {Limits{CPU: time.Second}, "i=0; while [ $i -lt 9000000 ]; do i=$((i+1)); done"},
-		"memory":    {Limits{Memory: 64 << 20}, "head -c 200M /dev/zero | tail -c 150M | wc -c; test $(head -c 200M /dev/zero | tail -c 150M | wc -c) = 157286400"},
-		"processes": {Limits{Processes: 20}, "for i in $(seq 30); do sleep 5 >/dev/null 2>&1 & all=\"$all $!\"; done; kill $all"},
+		"memory": {Limits{Memory: 64 << 20},
+			"head -c 200M /dev/zero | tail -c 150M | wc -c; test $(head -c 200M /dev/zero | tail -c 150M | wc -c) = 157286400"},
+		"processes": {Limits{Processes: 20},
+			"for i in $(seq 30); do sleep 5 >/dev/null 2>&1 & all=\"$all $!\"; done; kill $all"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -190,7 +195,8 @@ func TestAsAnotherUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(dir+"/test", "-test.run=^(TestEscapes|TestAllowed|TestLimits|TestMissingProgram)$", "-test.v")
+	cmd := exec.Command(dir+"/test",
+		"-test.run=^(TestEscapes|TestAllowed|TestLimits|TestMissingProgram)$", "-test.v")
 	cmd.Dir = dir
 	cmd.Env = []string{"TMPDIR=" + dir, "HOME=" + dir, "PATH=" + os.Getenv("PATH")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
@@ -199,7 +205,8 @@ func TestAsAnotherUser(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	// Some systems let no user make namespaces: then they cannot be started.
-	if strings.Contains(string(out), "namespaces are not tried") && !strings.Contains(string(out), "fork/exec") {
+	if strings.Contains(string(out), "namespaces are not tried") &&
+		!strings.Contains(string(out), "fork/exec") {
 		t.Errorf("it has no namespaces:\n%s", out)
 	}
 }
@@ -216,14 +223,18 @@ func TestLacks(t *testing.T) {
 		kernel Kernel
 		want   string
 	}{
-		"landlock":   {Policy{}, Kernel{Landlock: 3}, "sandbox: this system has Landlock 3, and 6 is needed"},
-		"processes":  {Policy{Limits: Limits{Processes: 1}}, Kernel{Landlock: 7, Namespaces: none}, "limits.processes"},
-		"hidden":     {Policy{Write: []string{"/a"}, Hide: []string{"/a/b"}}, Kernel{Landlock: 7, Namespaces: none}, "hiding /a/b in /a"},
-		"nothing":    {Policy{Write: []string{"/a"}, Hide: []string{"/b"}}, Kernel{Landlock: 7, Namespaces: none}, ""},
+		"landlock": {Policy{}, Kernel{Landlock: 3}, "sandbox: this system has Landlock 3, and 6 is needed"},
+		"processes": {Policy{Limits: Limits{Processes: 1}}, Kernel{Landlock: 7, Namespaces: none},
+			"limits.processes"},
+		"hidden": {Policy{Write: []string{"/a"}, Hide: []string{"/a/b"}},
+			Kernel{Landlock: 7, Namespaces: none}, "hiding /a/b in /a"},
+		"nothing": {Policy{Write: []string{"/a"}, Hide: []string{"/b"}},
+			Kernel{Landlock: 7, Namespaces: none}, ""},
 		"namespaces": {Policy{Write: []string{"/a"}, Hide: []string{"/a/b"}}, Kernel{Landlock: 7}, ""},
 	} {
 		err := c.policy.lacks(&c.kernel)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil ||
+			c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -46,7 +46,8 @@ func compile(source []byte) (*compiled, error) {
 	case "json-schema.org/draft-07/schema":
 		s.Schema = draft07
 	default:
-		return nil, &Error{[]string{"$schema"}, fmt.Sprintf("%q is not known here; use %s or %s", s.Schema, draft2020, draft07)}
+		return nil, &Error{[]string{"$schema"},
+			fmt.Sprintf("%q is not known here; use %s or %s", s.Schema, draft2020, draft07)}
 	}
 	t, err := newTree(s)
 	if err == nil {
@@ -199,7 +200,8 @@ func (c *compiled) explain(err error, value any) *Error {
 		return wrong
 	}
 	wrong.Problem = last.words(said)
-	if strings.HasPrefix(wrong.Problem, "must fit ") || strings.HasPrefix(wrong.Problem, "must not fit ") { // the library does not say what came
+	// The library does not say what came.
+	if strings.HasPrefix(wrong.Problem, "must fit ") || strings.HasPrefix(wrong.Problem, "must not fit ") {
 		wrong.Problem += came(printed(value, wrong.Place) + " ")
 	}
 	return wrong
@@ -244,7 +246,8 @@ func about(s *jsonschema.Schema) (said string) {
 
 // typeWords returns the types of a schema in words: "an integer or null".
 func typeWords(s *jsonschema.Schema) string {
-	words := map[string]string{"array": "an array", "boolean": "true or false", "integer": "an integer", "null": "null", "number": "a number", "object": "an object", "string": "a string"}
+	words := map[string]string{"array": "an array", "boolean": "true or false", "integer": "an integer",
+		"null": "null", "number": "a number", "object": "an object", "string": "a string"}
 	var list []string
 	for _, name := range append(slices.Clip(s.Types), s.Type) {
 		if name != "" {
@@ -278,7 +281,8 @@ func step(keyword []string) []string {
 			return keyword[1:]
 		}
 		return []string{"*"}
-	case "additionalProperties", "patternProperties", "unevaluatedProperties", "additionalItems", "unevaluatedItems":
+	case "additionalProperties", "patternProperties", "unevaluatedProperties", "additionalItems",
+		"unevaluatedItems":
 		return []string{"*"}
 	case "propertyNames":
 		return []string{"its names"}
@@ -290,11 +294,15 @@ func step(keyword []string) []string {
 var limits = map[string]string{
 	"enum": "must be one of %s", "const": "must be %s",
 	"anyOf": "must fit one of %s", "oneOf": "must fit exactly one of %s", "not": "must not fit %s",
-	"minimum": "must be at least %s", "maximum": "must be at most %s", "multipleOf": "must be a multiple of %s",
+	"minimum": "must be at least %s", "maximum": "must be at most %s",
+	"multipleOf":       "must be a multiple of %s",
 	"exclusiveMinimum": "must be more than %s", "exclusiveMaximum": "must be less than %s",
-	"minLength": "must have at least %s characters", "maxLength": "must have at most %s characters", "pattern": "must match the regular expression %s",
-	"minItems": "must have at least %s items", "maxItems": "must have at most %s items", "uniqueItems": "must not have equal items",
-	"contains": "must have an item that fits %s", "minContains": "must have at least %s items that fit", "maxContains": "must have at most %s items that fit",
+	"minLength": "must have at least %s characters", "maxLength": "must have at most %s characters",
+	"pattern":  "must match the regular expression %s",
+	"minItems": "must have at least %s items", "maxItems": "must have at most %s items",
+	"uniqueItems": "must not have equal items",
+	"contains":    "must have an item that fits %s", "minContains": "must have at least %s items that fit",
+	"maxContains":   "must have at most %s items that fit",
 	"minProperties": "must have at least %s members", "maxProperties": "must have at most %s members",
 }
 
@@ -339,7 +347,8 @@ func came(said string) string {
 		value, _ = strconv.Unquote(value)
 		return fmt.Sprintf(", but is %q", shorten.Clip(value, 40))
 	}
-	value, rest, _ := strings.Cut(strings.NewReplacer("<invalid reflect.Value>", "null", "<nil>", "null").Replace(said), " ")
+	value, rest, _ := strings.Cut(strings.NewReplacer("<invalid reflect.Value>", "null", "<nil>", "null").
+		Replace(said), " ")
 	switch number, ok := new(big.Rat).SetString(value); {
 	case ok:
 		exact, _ := number.Float64()

@@ -50,7 +50,8 @@ func (t *tree) affordable(p *part, value any, size int) bool {
 		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, or 3 µs if it fails
 		most, mostPerByte = 16 << 20, 8 // bytes of errors
 	)
-	e := &effort{tree: t, steps: steps + min(size, 2_000_000)} // a step for each byte: a large value takes long with any schema
+	// A step for each byte: a large value takes long with any schema.
+	e := &effort{tree: t, steps: steps + min(size, 2_000_000)}
 	e.apply(p, value)
 	return e.steps >= 0 && e.most <= most+mostPerByte*size
 }

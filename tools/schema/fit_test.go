@@ -13,11 +13,14 @@ func TestWhatIsMeant(t *testing.T) {
 	for _, c := range []struct{ required, value, want string }{
 		{``, `{"s":null,"i":null,"l":null,"o":null,"of":null,"ref":null}`, `{}`},
 		{``, ` {"s":"x", "i":null , "b":true} `, `{"s":"x","b":true}`},
-		{``, `{"n":"3","i":" 12345678901234567890 ","b":"true"}`, `{"n":3,"i":12345678901234567890,"b":true}`},
-		{``, `{"n":"1e3","i":"2.0","b":"false","of":"2","ref":"3"}`, `{"n":1e3,"i":2.0,"b":false,"of":2,"ref":3}`},
+		{``, `{"n":"3","i":" 12345678901234567890 ","b":"true"}`,
+			`{"n":3,"i":12345678901234567890,"b":true}`},
+		{``, `{"n":"1e3","i":"2.0","b":"false","of":"2","ref":"3"}`,
+			`{"n":1e3,"i":2.0,"b":false,"of":2,"ref":3}`},
 		{``, `{"l":"[\"1\", 2]"}`, `{"l":[1,2]}`},
 		{``, `{"o":"{\"b\": \"true\", \"i\": null}"}`, `{"o":{"b":true}}`},
-		{``, `{"maybe":"3","text":"3","any":"3","null":null}`, `{"maybe":3,"text":"3","any":"3","null":null}`},
+		{``, `{"maybe":"3","text":"3","any":"3","null":null}`,
+			`{"maybe":3,"text":"3","any":"3","null":null}`},
 		{``, `{"maybe":null,"any":null,"i":"1"}`, `{"maybe":null,"any":null,"i":1}`}, // null is valid here
 		{``, `{"s":"null","any":"[1]","text":"[1]"}`, `{"s":"null","any":"[1]","text":"[1]"}`},
 		{`"s"`, `{"s":null}`, `argument "s" must be a string, but is null`},
@@ -41,7 +44,8 @@ func TestWhatIsMeant(t *testing.T) {
 		{``, `{"maybe":"x"}`, `argument "maybe" must fit one of [{"type":"integer"},{"type":"null"}], but is "x"`},
 		{``, `{"unknown":null}`, `additional properties "unknown" not allowed; allowed are any, b, i, l, maybe, n, null, o, of, ref, s, text`},
 	} {
-		checker := New([]byte(`{"type":"object","properties":{`+properties+`},"required":[`+c.required+`]`+defs+`}`), "")
+		checker := New([]byte(`{"type":"object","properties":{`+properties+`},"required":[`+c.required+`]`+
+			defs+`}`), "")
 		for range 2 {
 			value := []byte(c.value)
 			fitted, err := checker.Fit(value)

@@ -67,7 +67,8 @@ func (s *Checker) CheckProperty(name string, source []byte) error {
 		return &Error{nil, err.Error()}
 	}
 	wrong := s.compiled.check(terseObject{name: value}, len(source))
-	if wrong == nil || len(wrong.Place) == 0 || wrong.Place[0] != name { // the rest of the schema is about whole calls
+	// The rest of the schema is about whole calls.
+	if wrong == nil || len(wrong.Place) == 0 || wrong.Place[0] != name {
 		return nil
 	}
 	wrong.Place = wrong.Place[1:]
@@ -92,7 +93,8 @@ func (e *Error) Error() string {
 func readValue(source []byte) (any, error) {
 	var v any
 	err := json.Unmarshal(source, &v)
-	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // the only error about a valid JSON text
+	// The only error about a valid JSON text.
+	if number, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return nil, fmt.Errorf("%s is out of range", clip(number.Value))
 	}
 	return terse(v), err
@@ -164,7 +166,8 @@ func (f *fitting) meant(p *part, v json.RawMessage, levels int) json.RawMessage 
 	}
 	if v[0] == '"' && len(types) > 0 && !slices.Contains(types, "string") {
 		inside := bytes.TrimSpace([]byte(rawjson.Unquote(v)))
-		if json.Valid(inside) && slices.ContainsFunc(types, func(name string) bool { return isOf(inside, name) }) && string(inside) != "null" {
+		if json.Valid(inside) && slices.ContainsFunc(types,
+			func(name string) bool { return isOf(inside, name) }) && string(inside) != "null" {
 			v = inside
 		}
 	}
@@ -180,7 +183,8 @@ func (f *fitting) meant(p *part, v json.RawMessage, levels int) json.RawMessage 
 		}
 		if of != nil {
 			value = f.meant(of, value, levels-1)
-			if types := f.types(of); v[0] == '{' && string(value) == "null" && len(types) > 0 && !slices.Contains(types, "null") && !slices.Contains(p.Required, string(it.Name)) {
+			if types := f.types(of); v[0] == '{' && string(value) == "null" && len(types) > 0 &&
+				!slices.Contains(types, "null") && !slices.Contains(p.Required, string(it.Name)) {
 				continue
 			}
 		}

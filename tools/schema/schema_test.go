@@ -13,41 +13,64 @@ func TestSchemaNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, value, want string }{
 		{`{"required":["b","a"]}`, `{}`, `argument "b" is missing; "a" is missing`},
-		{`{"properties":{"a":{"type":["string","null"]}}}`, `{"a":1}`, `argument "a" must be a string or null, but is 1`},
-		{`{"properties":{"a":{"type":"integer"}}}`, `{"a":1.5}`, `argument "a" must be an integer, but is 1.5`},
-		{`{"properties":{"a":{"type":"string"}}}`, `{"a":{"b":[1]}}`, `argument "a" must be a string, but is an object`},
-		{`{"properties":{"a":{"type":"object"}}}`, `{"a":null}`, `argument "a" must be an object, but is null`},
+		{`{"properties":{"a":{"type":["string","null"]}}}`, `{"a":1}`,
+			`argument "a" must be a string or null, but is 1`},
+		{`{"properties":{"a":{"type":"integer"}}}`, `{"a":1.5}`,
+			`argument "a" must be an integer, but is 1.5`},
+		{`{"properties":{"a":{"type":"string"}}}`, `{"a":{"b":[1]}}`,
+			`argument "a" must be a string, but is an object`},
+		{`{"properties":{"a":{"type":"object"}}}`, `{"a":null}`,
+			`argument "a" must be an object, but is null`},
 		{`{"properties":{"a":{"minimum":1}}}`, `{"a":0.5}`, `argument "a" must be at least 1, but is 0.5`},
-		{`{"properties":{"a":{"multipleOf":2}}}`, `{"a":3}`, `argument "a" must be a multiple of 2, but is 3`},
-		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`, `additional properties "c", "d" not allowed; allowed are a`},
-		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`, `{"a":{"b":1,"c":"c","d":2}}`, `argument "a/d" must be a string, but is 2`},
-		{`{"properties":{"a":{"items":{"enum":["x",1,null]}}}}`, `{"a":["x",2,1.0]}`, `argument "a/*" must be one of ["x",1,null], but is 2`},
-		{`{"properties":{"a":{"prefixItems":[true,{"type":"null"}],"items":{"const":{"b":[1]}}}}}`, `{"a":[1,null,{"b":[1]},{"b":[2]}]}`, `argument "a/*" must be {"b":[1]}, but is an object`},
-		{`{"properties":{"n":{"pattern":"^a\"?"}}}`, `{"n":"it's"}`, `argument "n" must match the regular expression "^a\"?", but is "it's"`},
-		{`{"properties":{"n":{"maxLength":2}}}`, `{"n":"äöü"}`, `argument "n" must have at most 2 characters, but is "äöü"`},
-		{`{"properties":{"n":{"maxItems":0}}}`, `{"n":[1]}`, `argument "n" must have at most 0 items, but has 1`},
-		{`{"propertyNames":{"maxLength":1}}`, `{"n":1,"long":1}`, `argument "its names" must have at most 1 characters, but is "long"`},
-		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"a":1,"x":"","xy":1}`, `argument "xy" must be a string, but is 1`},
-		{`{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, `{"a":1}`, `argument "a" must fit one of [{"type":"string"},{"type":"null"}], but is 1`},
-		{`{"properties":{"a":{"oneOf":[{"minimum":0},{"minimum":1}]}}}`, `{"a":2}`, `argument "a" must fit exactly one of [{"minimum":0},{"minimum":1}], but is 2`},
-		{`{"properties":{"a":{"not":{"type":"null"}},"b":false}}`, `{"a":null}`, `argument "a" must not fit {"type":"null"}, but is null`},
+		{`{"properties":{"a":{"multipleOf":2}}}`, `{"a":3}`,
+			`argument "a" must be a multiple of 2, but is 3`},
+		{`{"properties":{"a":true},"additionalProperties":false}`, `{"d":1,"c":2}`,
+			`additional properties "c", "d" not allowed; allowed are a`},
+		{`{"properties":{"a":{"additionalProperties":{"type":"string"},"properties":{"b":true}}}}`,
+			`{"a":{"b":1,"c":"c","d":2}}`, `argument "a/d" must be a string, but is 2`},
+		{`{"properties":{"a":{"items":{"enum":["x",1,null]}}}}`, `{"a":["x",2,1.0]}`,
+			`argument "a/*" must be one of ["x",1,null], but is 2`},
+		{`{"properties":{"a":{"prefixItems":[true,{"type":"null"}],"items":{"const":{"b":[1]}}}}}`,
+			`{"a":[1,null,{"b":[1]},{"b":[2]}]}`, `argument "a/*" must be {"b":[1]}, but is an object`},
+		{`{"properties":{"n":{"pattern":"^a\"?"}}}`, `{"n":"it's"}`,
+			`argument "n" must match the regular expression "^a\"?", but is "it's"`},
+		{`{"properties":{"n":{"maxLength":2}}}`, `{"n":"äöü"}`,
+			`argument "n" must have at most 2 characters, but is "äöü"`},
+		{`{"properties":{"n":{"maxItems":0}}}`, `{"n":[1]}`,
+			`argument "n" must have at most 0 items, but has 1`},
+		{`{"propertyNames":{"maxLength":1}}`, `{"n":1,"long":1}`,
+			`argument "its names" must have at most 1 characters, but is "long"`},
+		{`{"patternProperties":{"^x":{"type":"string"}}}`, `{"a":1,"x":"","xy":1}`,
+			`argument "xy" must be a string, but is 1`},
+		{`{"properties":{"a":{"anyOf":[{"type":"string"},{"type":"null"}]}}}`, `{"a":1}`,
+			`argument "a" must fit one of [{"type":"string"},{"type":"null"}], but is 1`},
+		{`{"properties":{"a":{"oneOf":[{"minimum":0},{"minimum":1}]}}}`, `{"a":2}`,
+			`argument "a" must fit exactly one of [{"minimum":0},{"minimum":1}], but is 2`},
+		{`{"properties":{"a":{"not":{"type":"null"}},"b":false}}`, `{"a":null}`,
+			`argument "a" must not fit {"type":"null"}, but is null`},
 		{`{"properties":{"b":false}}`, `{"b":1}`, `argument "b" is not allowed`},
-		{`{"properties":{"a":{"contains":{"type":"string"}}}}`, `{"a":[1]}`, `argument "a" must have an item that fits {"type":"string"}, but is an array`},
-		{`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[1,{"a":1,"b":2},{"b":2.0,"a":1}]}`, `argument "a" must not have equal items`},
+		{`{"properties":{"a":{"contains":{"type":"string"}}}}`, `{"a":[1]}`,
+			`argument "a" must have an item that fits {"type":"string"}, but is an array`},
+		{`{"properties":{"a":{"uniqueItems":true}}}`, `{"a":[1,{"a":1,"b":2},{"b":2.0,"a":1}]}`,
+			`argument "a" must not have equal items`},
 		{`{"dependentRequired":{"a":["b"]}}`, `{"a":1}`, `argument "b" is missing`},
-		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`, `argument "b" is not allowed`},
-		{`{"$defs":{"n":{"properties":{"c":{"$ref":"#/$defs/n"},"v":{"type":"string"}}}},"$ref":"#/$defs/n"}`, `{"c":{"c":{"v":1}}}`, `argument "c/c/v" must be a string, but is 1`},
+		{`{"unevaluatedProperties":false,"allOf":[{"properties":{"a":true}}]}`, `{"a":1,"b":2}`,
+			`argument "b" is not allowed`},
+		{`{"$defs":{"n":{"properties":{"c":{"$ref":"#/$defs/n"},"v":{"type":"string"}}}},"$ref":"#/$defs/n"}`,
+			`{"c":{"c":{"v":1}}}`, `argument "c/c/v" must be a string, but is 1`},
 		{`{"$id":"https://example.com/tool.json","properties":{"a":{"$id":"a.json","items":{"$ref":"#/$defs/b"},"$defs":{"b":{"type":"null"}}}}}`, `{"a":[null,1]}`, `argument "a/*" must be null, but is 1`},
 		{`{"properties":{"a/b~":{"type":"null"}}}`, `{"a/b~":1}`, `argument "a/b~" must be null, but is 1`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema#","properties":{"a":{"items":[{"type":"string"}],"additionalItems":false}}}`, `{"a":["",2]}`, `argument "a/*" is not allowed`},
 		{`{"$schema":"http://json-schema.org/draft-07/schema","definitions":{"a":{"type":"string"}},"properties":{"x":{"$ref":"#/definitions/a","maxLength":0}}}`, `{"x":"y"}`, ``},
-		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`, `argument "a" must be one of ["` + strings.Repeat("long", 75)[:295] + `…, but is 1`},
+		{`{"properties":{"a":{"enum":["` + strings.Repeat("long", 200) + `"]}}}`, `{"a":1}`,
+			`argument "a" must be one of ["` + strings.Repeat("long", 75)[:295] + `…, but is 1`},
 		{`true`, `{"a":1e999}`, `number 1e999 is out of range`},
 	} {
 		err := New([]byte(c.schema), "").Check([]byte(c.value))
 		got := ""
 		if err != nil {
-			got = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "invalid arguments: "), "reading the arguments: ")
+			got = strings.TrimPrefix(strings.TrimPrefix(err.Error(), "invalid arguments: "),
+				"reading the arguments: ")
 		}
 		if got != c.want {
 			t.Errorf("%s of %s:\n got %s\nwant %s", c.value, c.schema, got, c.want)
@@ -126,8 +149,10 @@ func doubling(n int, by string) []byte {
 func TestExplodingSchemasAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, by := range []string{
-		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`, `{"if":NEXT,"then":NEXT,"else":NEXT}`,
-		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`, `{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
+		`{"anyOf":[NEXT,NEXT]}`, `{"allOf":[NEXT,NEXT]}`, `{"oneOf":[NEXT,NEXT]}`,
+		`{"if":NEXT,"then":NEXT,"else":NEXT}`,
+		`{"anyOf":[{"properties":{"x":NEXT}},{"properties":{"x":NEXT}}]}`,
+		`{"anyOf":[{"items":NEXT},{"items":NEXT}]}`,
 	} {
 		if _, err := compile(doubling(40, by)); err == nil || !strings.Contains(err.Error(), "explodes") {
 			t.Errorf("%s: %v", by, err)
@@ -162,13 +187,19 @@ func TestPatternsAreBounded(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(`{"pattern":"^(.{1000}){0,1}x"},`, 2000), ",")
 	wide := strings.Repeat(".{1,1000}|", 20)
 	for name, c := range map[string]struct{ schema, value, want string }{
-		"large together":    {`{"properties":{"x":{"anyOf":[` + many + `]}}}`, `{"x":""}`, "explodes"},
-		"long":              {`{"properties":{"x":{"pattern":"` + strings.Repeat(`\\pL`, 20_000) + `"}}}`, `{"x":""}`, "explodes"},
-		"large for a text":  {`{"properties":{"x":{"pattern":"(` + wide + `z)y"}}}`, `{"x":"` + strings.Repeat("x", 1<<20) + `"}`, "explodes"},
-		"large for names":   {`{"patternProperties":{"(` + wide + `z)y":true}}`, `{"` + strings.Repeat("x", 1<<20) + `":1}`, "explodes"},
-		"enum in every one": {`{"items":{"enum":[` + strings.TrimSuffix(strings.Repeat("7,", 100_000), ",") + `]}}`, `[` + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + `]`, "explodes"},
-		"unique":            {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"uniqueItems":true},`, 2000), ",") + `]}`, `[` + strings.TrimSuffix(strings.Repeat("[],", 50_000), ",") + `]`, "explodes"},
-		"fine":              {`{"properties":{"x":{"pattern":"^[A-Za-z0-9_-]{1,128}$"}}}`, `{"x":"` + strings.Repeat("x", 128) + `"}`, ""},
+		"large together": {`{"properties":{"x":{"anyOf":[` + many + `]}}}`, `{"x":""}`, "explodes"},
+		"long": {`{"properties":{"x":{"pattern":"` + strings.Repeat(`\\pL`, 20_000) + `"}}}`,
+			`{"x":""}`, "explodes"},
+		"large for a text": {`{"properties":{"x":{"pattern":"(` + wide + `z)y"}}}`,
+			`{"x":"` + strings.Repeat("x", 1<<20) + `"}`, "explodes"},
+		"large for names": {`{"patternProperties":{"(` + wide + `z)y":true}}`,
+			`{"` + strings.Repeat("x", 1<<20) + `":1}`, "explodes"},
+		"enum in every one": {`{"items":{"enum":[` + strings.TrimSuffix(strings.Repeat("7,", 100_000), ",") +
+			`]}}`, `[` + strings.TrimSuffix(strings.Repeat("1,", 100_000), ",") + `]`, "explodes"},
+		"unique": {`{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"uniqueItems":true},`, 2000), ",") +
+			`]}`, `[` + strings.TrimSuffix(strings.Repeat("[],", 50_000), ",") + `]`, "explodes"},
+		"fine": {`{"properties":{"x":{"pattern":"^[A-Za-z0-9_-]{1,128}$"}}}`,
+			`{"x":"` + strings.Repeat("x", 128) + `"}`, ""},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -225,11 +256,14 @@ func TestRecursiveSchemas(t *testing.T) {
 	}
 	for _, c := range []struct{ schema, value, want string }{
 		{tree, nested(60, "{}"), ""},
-		{tree, nested(60, `{"c":[{},{"l":1}]}`), `argument "` + strings.Repeat("l/", 60) + `c/*/l" must be an object, but is 1`},
+		{tree, nested(60, `{"c":[{},{"l":1}]}`),
+			`argument "` + strings.Repeat("l/", 60) + `c/*/l" must be an object, but is 1`},
 		{within, nested(300, "{}"), ""},
 		{double, nested(60, "{}"), "explodes"},
 		{double, nested(4, "{}"), "must fit one of"},
-		{`{"properties":{"x":{"anyOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"^a"},`, 1000), ",") + `]}}}`, `{"x":"` + strings.Repeat("b", 100_000) + `"}`, "explodes"},
+		{`{"properties":{"x":{"anyOf":[` +
+			strings.TrimSuffix(strings.Repeat(`{"pattern":"^a"},`, 1000), ",") + `]}}}`,
+			`{"x":"` + strings.Repeat("b", 100_000) + `"}`, "explodes"},
 	} {
 		start := time.Now()
 		err := New([]byte(c.schema), "").Check([]byte(c.value))

@@ -18,9 +18,10 @@ import (
 type tree struct {
 	source *jsonschema.Schema
 
-	parts     []*part // source first
-	of        map[*jsonschema.Schema]*part
-	names     map[string]*part // by their JSON pointers, and by the names that the library uses: their $id, "root"
+	parts []*part // source first
+	of    map[*jsonschema.Schema]*part
+	// By their JSON pointers, and by the names that the library uses: their $id, "root".
+	names     map[string]*part
 	resources map[string]*resource
 	patterns  patterns
 }
@@ -53,7 +54,8 @@ var baseURI = &url.URL{Scheme: "file", Path: "/input.json"} // nothing reads it;
 
 // newTree reads the parts of a schema, whose $schema is known.
 func newTree(s *jsonschema.Schema) (*tree, error) {
-	t := &tree{source: s, of: map[*jsonschema.Schema]*part{}, names: map[string]*part{}, resources: map[string]*resource{}, patterns: patterns{all: map[string]pattern{}}}
+	t := &tree{source: s, of: map[*jsonschema.Schema]*part{}, names: map[string]*part{},
+		resources: map[string]*resource{}, patterns: patterns{all: map[string]pattern{}}}
 	if err := t.add(s, nil, t.newResource(baseURI, "")); err != nil {
 		return nil, err
 	}
@@ -112,7 +114,8 @@ func (t *tree) add(s *jsonschema.Schema, place []string, in *resource) error {
 	}
 	p := &part{Schema: s, place: place, pointer: pointer(place), steps: ownSteps(s)}
 	anchor := s.Anchor
-	if old := t.source.Schema == draft07; s.ID != "" && (!old || s.Ref == "") { // "All other properties in a "$ref" object MUST be ignored." (draft-07 core, 8.3)
+	// "All other properties in a "$ref" object MUST be ignored." (draft-07 core, 8.3).
+	if old := t.source.Schema == draft07; s.ID != "" && (!old || s.Ref == "") {
 		uri, err := in.uri.Parse(s.ID)
 		switch {
 		case err != nil || uri.Fragment != "" && !old:
@@ -188,7 +191,8 @@ func (t *tree) link(p *part) error {
 		}
 		p.refs = append(p.refs, to)
 		_, name, _ := strings.Cut(ref, "#")
-		for _, r := range t.resources { // "the outermost schema resource in the dynamic scope" (core, 8.2.3.2): it can be any of them
+		// "the outermost schema resource in the dynamic scope" (core, 8.2.3.2): it can be any of them.
+		for _, r := range t.resources {
 			if dynamic := r.anchors[name]; keyword == "$dynamicRef" && dynamic != nil && dynamic != to {
 				p.refs = append(p.refs, dynamic)
 			}

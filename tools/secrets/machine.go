@@ -121,13 +121,15 @@ func (m *machine) firstBytes(pc uint32) (list []byte) {
 // more.
 func leading(i *syntax.Inst) map[byte]bool {
 	list := map[byte]bool{}
-	if i.Op == syntax.InstRune1 || i.Op == syntax.InstRune && len(i.Rune) == 1 && syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
+	if i.Op == syntax.InstRune1 ||
+		i.Op == syntax.InstRune && len(i.Rune) == 1 && syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
 		if r := i.Rune[0]; r >= utf8.RuneSelf {
 			list[string(r)[0]] = true
 		}
 		return list
 	}
-	if i.Op == syntax.InstRune && i.Rune[len(i.Rune)-1] < utf8.RuneSelf && syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
+	if i.Op == syntax.InstRune && i.Rune[len(i.Rune)-1] < utf8.RuneSelf &&
+		syntax.Flags(i.Arg)&syntax.FoldCase == 0 {
 		return list
 	}
 	for b := 0xC2; b <= 0xF4; b++ {

@@ -15,7 +15,8 @@ func TestWhatProgramsPrint(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two dozen programs, which takes half a minute on a busy machine: make ci has it")
 	}
-	secret := `p"ä/s&s <w>ö\rd!'()*~.:@=+,;$#%?€😀-` + "tail of a long secret that takes more than one line of base64"
+	secret := `p"ä/s&s <w>ö\rd!'()*~.:@=+,;$#%?€😀-` +
+		"tail of a long secret that takes more than one line of base64"
 	s := mustNew(t, []string{secret}, nil)
 	python := func(print string) []string {
 		return []string{"python3", "-c", "import sys, json, base64, urllib.parse as u\n" +
@@ -112,14 +113,17 @@ func TestWrappedAnywhere(t *testing.T) {
 	for before := range 80 {
 		for _, width := range []int{64, 76} {
 			for _, end := range []string{"\n", "\r\n", `\n`, `\r\n`} {
-				letters := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", before) + value + "vvvvv"))
+				letters := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", before) +
+					value + "vvvvv"))
 				text := ""
 				for rest := letters; rest != ""; rest = rest[min(width, len(rest)):] {
 					text += rest[:min(width, len(rest))] + end
 				}
-				got := strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", mask, "").Replace(s.String(text))
+				got := strings.NewReplacer("\r", "", "\n", "", `\r`, "", `\n`, "", mask, "").
+					Replace(s.String(text))
 				if most := len(letters) - len(value)*8/6 + 2; len(got) > most {
-					t.Errorf("%d bytes before, %d columns: %d letters stay, want at most %d", before, width, len(got), most)
+					t.Errorf("%d bytes before, %d columns: %d letters stay, want at most %d", before, width,
+						len(got), most)
 				}
 			}
 		}

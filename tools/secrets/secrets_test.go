@@ -22,13 +22,16 @@ func mustNew(t testing.TB, values, patterns []string) *Set {
 }
 
 func TestText(t *testing.T) {
-	s := mustNew(t, []string{"hunter2hunter2", "abcdef", "defghi", "line one\nline two\n", "пароль"}, []string{`AKIA[A-Z0-9]{4}`, `password=\S+`, `\bpin:\d{4}\b`, `(?i)bearer [a-z]{6,}`, `(?m)^key .{0,20}$`})
+	s := mustNew(t, []string{"hunter2hunter2", "abcdef", "defghi", "line one\nline two\n", "пароль"},
+		[]string{`AKIA[A-Z0-9]{4}`, `password=\S+`, `\bpin:\d{4}\b`, `(?i)bearer [a-z]{6,}`,
+			`(?m)^key .{0,20}$`})
 	for text, want := range map[string]string{
-		"":                                  "",
-		"nothing here":                      "nothing here",
-		"hunter2hunter2":                    "***",
-		"x hunter2hunter2 y":                "x *** y",
-		"hunter2hunter2hunter2":             "***", // it stands there twice, from the first on and from the second
+		"":                   "",
+		"nothing here":       "nothing here",
+		"hunter2hunter2":     "***",
+		"x hunter2hunter2 y": "x *** y",
+		// It stands there twice, from the first on and from the second.
+		"hunter2hunter2hunter2":             "***",
 		"hunter2 hunter2":                   "hunter2 hunter2",
 		"abcdefghi":                         "***", // what two share belongs to both
 		"xabcdefx defghi.":                  "x***x ***.",
@@ -67,8 +70,10 @@ func TestSpellings(t *testing.T) {
 	}
 	for before := range 9 {
 		for after := range 9 {
-			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding, base64.RawStdEncoding} {
-				text := encoding.EncodeToString([]byte(strings.Repeat("u", before) + value + strings.Repeat("v", after)))
+			for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding,
+				base64.RawStdEncoding} {
+				text := encoding.EncodeToString([]byte(strings.Repeat("u", before) + value +
+					strings.Repeat("v", after)))
 				if got := s.String(text); !strings.Contains(got, mask) {
 					t.Errorf("%d, %d: %s stays", before, after, got)
 				}
@@ -94,7 +99,8 @@ func hexOf(s string) string { return fmt.Sprintf("%x", s) }
 func TestJSON(t *testing.T) {
 	s := mustNew(t, []string{"hunter2", "12345678", `a"b\c/d`}, []string{`tok_[a-z]{3}`, `[A-Za-z0-9+/]{40}`})
 	image := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{1, 2, 3}, 40))
-	file := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a file ", 20) + "hunter2" + strings.Repeat(" ends", 9)))
+	file := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("a file ", 20) + "hunter2" +
+		strings.Repeat(" ends", 9)))
 	for value, want := range map[string]string{
 		`{"a":"x hunter2 y","b":[1,"tok_abc"]}`:          `{"a":"x *** y","b":[1,"***"]}`,
 		`{"hunter2":true, "n" : 12345678}`:               `{"***":true, "n" : "***"}`,
@@ -133,7 +139,8 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", pattern, err, want)
 		}
 	}
-	for _, pattern := range []string{`aaa\S+`, `(?s)-----BEGIN .*`, `aaa.{0,1000}b`, `aaa(bc)*`, `aaa(b{1,50}c)?`, `token: {0,3}\w{20}`, `\w{3,50}\b`} {
+	for _, pattern := range []string{`aaa\S+`, `(?s)-----BEGIN .*`, `aaa.{0,1000}b`, `aaa(bc)*`,
+		`aaa(b{1,50}c)?`, `token: {0,3}\w{20}`, `\w{3,50}\b`} {
 		if err := CheckPattern(pattern); err != nil {
 			t.Errorf("%s: %v", pattern, err)
 		}
@@ -142,7 +149,8 @@ func TestNewRefuses(t *testing.T) {
 
 // Each secret, cut at each byte between two writes that hold whole characters, and given byte by byte.
 func TestStreamAtEachByte(t *testing.T) {
-	s := mustNew(t, []string{"hunter2hunter2", "täglich"}, []string{`AKIA[A-Z0-9]{16}`, `token=\w+`, `\bid:\d{3,5}\b`})
+	s := mustNew(t, []string{"hunter2hunter2", "täglich"},
+		[]string{`AKIA[A-Z0-9]{16}`, `token=\w+`, `\bid:\d{3,5}\b`})
 	text := "a hunter2hunter2 b täglich AKIAABCDEFGHIJKLMNOP token=abc_def, id:1234 id:123456 hunter2hunter2hunter2 hunter"
 	want := s.String(text)
 	if strings.Count(want, mask) != 6 {
@@ -276,7 +284,8 @@ func matches(prog *syntax.Prog, text string, begin, end int) bool {
 
 // A stream masks the same however its text is cut, and that is what the slow twin masks.
 func FuzzStream(f *testing.F) {
-	patterns := [][]string{nil, {`a+b`, `c.`}, {`\bab\b`, `(?m)^c+$`, `x(yz)?`}, {`(?i)ä.?c`, `b{2,3}a?`}, {`[^a]b\B`, `a[^b]{2,4}$`, `\Ab`}}
+	patterns := [][]string{nil, {`a+b`, `c.`}, {`\bab\b`, `(?m)^c+$`, `x(yz)?`}, {`(?i)ä.?c`, `b{2,3}a?`},
+		{`[^a]b\B`, `a[^b]{2,4}$`, `\Ab`}}
 	for i := range patterns {
 		f.Add("aaabbbcccabc äcba\nccc\nxyzxyabcabcabcabc", uint8(i), uint64(0x1234567))
 		f.Add("abcabcaabcabcbcabca", uint8(i), uint64(1<<40+7))
@@ -353,10 +362,13 @@ func TestWriter(t *testing.T) {
 }
 
 func BenchmarkStream(b *testing.B) {
-	five := []string{"ghp_16C7e42F292c6912E7710c838347Ae178B4a", "hunter2hunter2", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "postgres://app:s3cr3t@db/app", "xoxb-17653672481-19874698323"}
+	five := []string{"ghp_16C7e42F292c6912E7710c838347Ae178B4a", "hunter2hunter2",
+		"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "postgres://app:s3cr3t@db/app",
+		"xoxb-17653672481-19874698323"}
 	line := "main.go:123: the quick brown fox jumps over the lazy dog, and \"nobody\" minds it\n"
 	text := []byte(strings.Repeat(line, (32<<10)/len(line)))
-	for name, patterns := range map[string][]string{"5 values": nil, "5 values, 2 patterns": {`AKIA[A-Z0-9]{16}`, `(?i)password=\S+`}, "any 40": {`[A-Za-z0-9]{40}`}} {
+	for name, patterns := range map[string][]string{"5 values": nil,
+		"5 values, 2 patterns": {`AKIA[A-Z0-9]{16}`, `(?i)password=\S+`}, "any 40": {`[A-Za-z0-9]{40}`}} {
 		b.Run(name, func(b *testing.B) {
 			s := mustNew(b, five, patterns).Stream()
 			b.SetBytes(int64(len(text)))

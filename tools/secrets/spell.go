@@ -116,7 +116,8 @@ func inBase64(value string) (list []string) {
 		first := letters[0]
 		second := letters[1]
 		third := letters[2]
-		list = append(list, "(?:"+first+second+end+third+"|"+second+third+")"+end+strings.Join(letters[3:], end))
+		list = append(list, "(?:"+first+second+end+third+"|"+second+third+")"+end+
+			strings.Join(letters[3:], end))
 	}
 	return list
 }

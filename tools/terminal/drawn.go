@@ -59,7 +59,8 @@ const (
 func (d *Drawn) init() {
 	d.parser = ansi.NewParser()
 	d.parser.SetDataSize(1) // Write leaves strings out
-	d.parser.SetHandler(ansi.Handler{Print: d.print, Execute: d.control, HandleCsi: d.sequence, HandleEsc: d.function})
+	d.parser.SetHandler(ansi.Handler{Print: d.print, Execute: d.control, HandleCsi: d.sequence,
+		HandleEsc: d.function})
 	d.rows = []row{{}}
 }
 

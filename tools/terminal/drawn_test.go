@@ -50,15 +50,17 @@ func TestDrawn(t *testing.T) {
 		"a\r\n\x1b]0;cut off\r\nb\r\n\x1bPq\r\nc":                  "a\n\nb\n\nc",
 		"\x1b]0;✔ title\aafter\x1b]8;;x\x1b\\ link":                "after link",
 		"\x1b]0;title\a\x1b[31mred\x1b[0m":                         "red",
-		"漢字\r\x1b[3Gx":                                             "漢x ", // the blank is half of what was there
-		"漢字\x1b[2Gx":                                               " x字",
-		"e\u0301a\x1b[1Gi":                                         "ia",
-		"abc\x1b[2G\x1b[P":                                         "ac",
-		"abc\x1b[2G\x1b[@x":                                        "axbc",
-		"a\tb\x1b[4Gx":                                             "a  x    b",
-		"lost\x1b[2J\x1b[Hkept":                                    "kept",
-		strings.Repeat("x", 300) + "\r\ny":                         strings.Repeat("x", 300) + "\ny",
-		strings.Repeat("line\r\n", 100) + "\x1b[99Atop":            strings.Repeat("line\n", 61) + "tope\n" + strings.Repeat("line\n", 38),
+		// The blank is half of what was there.
+		"漢字\r\x1b[3Gx":                     "漢x ",
+		"漢字\x1b[2Gx":                       " x字",
+		"e\u0301a\x1b[1Gi":                 "ia",
+		"abc\x1b[2G\x1b[P":                 "ac",
+		"abc\x1b[2G\x1b[@x":                "axbc",
+		"a\tb\x1b[4Gx":                     "a  x    b",
+		"lost\x1b[2J\x1b[Hkept":            "kept",
+		strings.Repeat("x", 300) + "\r\ny": strings.Repeat("x", 300) + "\ny",
+		strings.Repeat("line\r\n", 100) + "\x1b[99Atop": strings.Repeat("line\n", 61) + "tope\n" +
+			strings.Repeat("line\n", 38),
 	} {
 		for range 3 {
 			if got := draw(t, printed); got != want {
@@ -87,7 +89,10 @@ func TestDrawn(t *testing.T) {
 
 // Whatever a program prints, it is bounded and valid, and its lines come in order.
 func TestDrawnAnything(t *testing.T) {
-	words := []string{"a", "漢", "\u0301", "\r", "\n", "\b", "\t", "\x1b[A", "\x1b[9B", "\x1b[7C", "\x1b[70000C", "\x1b[D", "\x1b[5;9H", "\x1b[K", "\x1b[1K", "\x1b[2K", "\x1b[J", "\x1b[1J", "\x1b[2J", "\x1b[3P", "\x1b[2@", "\x1b[9X", "\x1b7", "\x1b8", "\x1bM", "\x1b[?1049h", "\x1b[?1049l", "\x1b[2;5r", "\x1b[;39r", "\x1b[r", "\x1b[", "\x1b]", "\x1bP", "\x07", "x y"}
+	words := []string{"a", "漢", "\u0301", "\r", "\n", "\b", "\t", "\x1b[A", "\x1b[9B", "\x1b[7C",
+		"\x1b[70000C", "\x1b[D", "\x1b[5;9H", "\x1b[K", "\x1b[1K", "\x1b[2K", "\x1b[J", "\x1b[1J", "\x1b[2J",
+		"\x1b[3P", "\x1b[2@", "\x1b[9X", "\x1b7", "\x1b8", "\x1bM", "\x1b[?1049h", "\x1b[?1049l", "\x1b[2;5r",
+		"\x1b[;39r", "\x1b[r", "\x1b[", "\x1b]", "\x1bP", "\x07", "x y"}
 	for range 300 {
 		var b strings.Builder
 		for range rand.IntN(200) {
@@ -102,7 +107,8 @@ func TestDrawnAnything(t *testing.T) {
 
 // Programs that print lines, and draw over some, stand as tmux shows them.
 func TestDrawnAsTmuxShowsIt(t *testing.T) {
-	for _, name := range []string{"python", "node", "sqlite", "bash", "bc", "progress", "npm-init", "git-add", "ssh-keygen", "gdb"} {
+	for _, name := range []string{"python", "node", "sqlite", "bash", "bc", "progress", "npm-init", "git-add",
+		"ssh-keygen", "gdb"} {
 		printed, err := os.ReadFile(filepath.Join("testdata", "screens", name+".raw"))
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +152,8 @@ func TestDrawnByPrograms(t *testing.T) {
 }
 
 func BenchmarkDrawn(b *testing.B) {
-	printed := []byte(strings.Repeat("ok  \trunnel/tools/text\t0.123s\tcoverage: 87.5% of statements\r\n", 100) + strings.Repeat("\x1b[1G\x1b[0K\x1b[36m-\x1b[39m Installing", 20))
+	printed := []byte(strings.Repeat("ok  \trunnel/tools/text\t0.123s\tcoverage: 87.5% of statements\r\n",
+		100) + strings.Repeat("\x1b[1G\x1b[0K\x1b[36m-\x1b[39m Installing", 20))
 	d := Drawn{Rows: 24, Take: func([]byte, int64) {}}
 	b.SetBytes(int64(len(printed)))
 	b.ReportAllocs()

@@ -13,10 +13,13 @@ var named = map[string]string{
 	"enter": "\r", "return": "\r", "tab": "\t", "btab": "\x1b[Z", "space": " ",
 	"escape": "\x1b", "esc": "\x1b", "bspace": "\x7f", "backspace": "\x7f",
 	"insert": "\x1b[2~", "ic": "\x1b[2~", "delete": "\x1b[3~", "dc": "\x1b[3~",
-	"pageup": "\x1b[5~", "ppage": "\x1b[5~", "pgup": "\x1b[5~", "pagedown": "\x1b[6~", "npage": "\x1b[6~", "pgdn": "\x1b[6~",
-	"up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H", "end": "\x1b[F",
-	"f1": "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~",
-	"f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~", "f11": "\x1b[23~", "f12": "\x1b[24~",
+	"pageup": "\x1b[5~", "ppage": "\x1b[5~", "pgup": "\x1b[5~", "pagedown": "\x1b[6~", "npage": "\x1b[6~",
+	"pgdn": "\x1b[6~",
+	"up":   "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D", "home": "\x1b[H",
+	"end": "\x1b[F",
+	"f1":  "\x1bOP", "f2": "\x1bOQ", "f3": "\x1bOR", "f4": "\x1bOS", "f5": "\x1b[15~", "f6": "\x1b[17~",
+	"f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~", "f10": "\x1b[21~", "f11": "\x1b[23~",
+	"f12": "\x1b[24~",
 }
 
 // Keys returns what a terminal sends for keys. A key is a character, or a name, in any case; C- or ctrl-
@@ -28,7 +31,8 @@ func Keys(keys []string, application bool) (codes []byte, err error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is not a key: use a character, a name such as Enter, Tab, Escape, Up, PageDown or F1, or one of these after C- (Ctrl) or M- (Alt)", key)
 		}
-		if application && len(code) == 3 && strings.HasPrefix(code, "\x1b[") && strings.ContainsAny(code[2:], "ABCDHF") {
+		if application && len(code) == 3 && strings.HasPrefix(code, "\x1b[") &&
+			strings.ContainsAny(code[2:], "ABCDHF") {
 			code = "\x1bO" + code[2:]
 		}
 		codes = append(codes, code...)

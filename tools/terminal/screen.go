@@ -35,7 +35,8 @@ func NewScreen(columns, rows int, answer func(code string)) *Screen {
 	})
 	// The emulator's own answers go to a pipe, where it waits for a reader: these come instead.
 	for command, code := range map[int]func(ansi.Params) string{
-		'c':                         func(ansi.Params) string { return "\x1b[?62;22c" }, // a VT220 with colours
+		// A VT220 with colours.
+		'c':                         func(ansi.Params) string { return "\x1b[?62;22c" },
 		ansi.Command('>', 0, 'c'):   func(ansi.Params) string { return "\x1b[>1;10;0c" },
 		'n':                         s.status,
 		ansi.Command('?', 0, 'n'):   nil,
@@ -93,7 +94,8 @@ func (s *Screen) show(p []byte, limit int) {
 		_, _ = s.emulator.Write(p[:n])
 		p = p[n:]
 		for _, line := range s.emulator.Scrollback().Lines() {
-			known := !s.alternate && s.passed < len(s.before) && s.before[s.passed] == strings.TrimRight(line.String(), " ")
+			known := !s.alternate && s.passed < len(s.before) &&
+				s.before[s.passed] == strings.TrimRight(line.String(), " ")
 			s.passed++
 			s.news.add(strings.TrimRight(line.String(), " "), !known, limit)
 		}

@@ -98,7 +98,8 @@ func TestNewsOfMuch(t *testing.T) {
 			s.Write(kept(fmt.Sprintf("line %d\r\n", n)), 4<<10)
 		}
 		got := s.News(4 << 10)
-		if len(got) > 5<<10 || !strings.Contains(got, "line 0\n") || !strings.HasSuffix(got, "line 1999\n") || !strings.Contains(got, "bytes") {
+		if len(got) > 5<<10 || !strings.Contains(got, "line 0\n") || !strings.HasSuffix(got, "line 1999\n") ||
+			!strings.Contains(got, "bytes") {
 			t.Errorf("%d bytes: %.200q", len(got), got)
 		}
 	}

@@ -163,7 +163,8 @@ func (s *Stripper) next(b byte) {
 			if params := string(s.color); b == 'G' && (params == "" || params == "0" || params == "1") {
 				s.put('\r')
 			}
-			if b == 'm' && s.Colors != "" && len(s.color) <= maxColor && len(bytes.Trim(s.color, "0123456789;:")) == 0 {
+			if b == 'm' && s.Colors != "" && len(s.color) <= maxColor &&
+				len(bytes.Trim(s.color, "0123456789;:")) == 0 {
 				s.buf = append(append(append(s.buf, s.Colors...), s.color...), 'm')
 			}
 			return

@@ -61,7 +61,8 @@ func NewDecoder(name string, codePage int) (*Decoder, error) {
 func findEncoding(name string) (encoding.Encoding, error) {
 	found, err := htmlindex.Get(name)
 	if err != nil {
-		if n, wrong := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(name, "cp"), "ibm")); wrong == nil && findCodePage(n) != nil {
+		if n, wrong := strconv.Atoi(strings.TrimPrefix(strings.TrimPrefix(name, "cp"),
+			"ibm")); wrong == nil && findCodePage(n) != nil {
 			return findCodePage(n), nil
 		}
 	}

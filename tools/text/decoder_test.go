@@ -66,7 +66,8 @@ func TestDecoder(t *testing.T) {
 				continue // a single first byte does not wait: it may be a prompt
 			}
 			if got := decodeAll(t, test.name, test.codePage, []byte(test.output), n); got != test.want {
-				t.Errorf("%s (code page %d): %q in pieces of %d: %q, want %q", test.name, test.codePage, test.output, n, got, test.want)
+				t.Errorf("%s (code page %d): %q in pieces of %d: %q, want %q", test.name, test.codePage,
+					test.output, n, got, test.want)
 			}
 		}
 	}
@@ -91,7 +92,8 @@ func TestDecoderHoldsNoTextBack(t *testing.T) {
 
 // The code pages of Windows' consoles: all that there is a table of.
 func TestCodePages(t *testing.T) {
-	for _, n := range []int{437, 850, 852, 855, 858, 860, 862, 863, 865, 866, 874, 932, 936, 949, 950, 1250, 1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258} {
+	for _, n := range []int{437, 850, 852, 855, 858, 860, 862, 863, 865, 866, 874, 932, 936, 949, 950, 1250,
+		1251, 1252, 1253, 1254, 1255, 1256, 1257, 1258} {
 		if findCodePage(n) == nil {
 			t.Errorf("%d is unknown", n)
 		}
@@ -111,7 +113,8 @@ func FuzzDecoder(f *testing.F) {
 	f.Add([]byte("\xff\xfea\x00b"), byte(0), 3)
 	f.Add([]byte("gr\xc3\xbcn \x81"), byte(1), 4)
 	f.Fuzz(func(t *testing.T, p []byte, which byte, n int) {
-		names := []string{"auto", "utf-8", "utf-16be", "gbk", "gb18030", "shift_jis", "euc-kr", "big5", "windows-1252", "iso-2022-jp"}
+		names := []string{"auto", "utf-8", "utf-16be", "gbk", "gb18030", "shift_jis", "euc-kr", "big5",
+			"windows-1252", "iso-2022-jp"}
 		name := names[int(which)%len(names)]
 		whole := decodeAll(t, name, 0, p, len(p)+1)
 		if !utf8.ValidString(whole) {

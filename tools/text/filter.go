@@ -41,7 +41,8 @@ func NewFilter(grep string, context, tail float64) (*Filter, error) {
 	if grep == "" && tail == 0 {
 		return nil, nil
 	}
-	f := &Filter{lines: assembler{max: maxFilteredLine}, context: int(min(context, maxRing)), tail: int(min(tail, maxRing))}
+	f := &Filter{lines: assembler{max: maxFilteredLine}, context: int(min(context, maxRing)),
+		tail: int(min(tail, maxRing))}
 	if grep != "" {
 		var err error
 		if f.grep, err = CompilePattern(grep); err != nil {

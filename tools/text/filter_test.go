@@ -26,8 +26,10 @@ func TestLineFilter(t *testing.T) {
 		{"a\n", "b", 0, 0, "no line matches\n"},
 		{"10%\r50%\r100%\r\nnext\n", "%", 0, 0, "100%\n"},
 		{"10%\r50%", "^5", 0, 0, "50%\n"},
-		{strings.Repeat("a", maxFilteredLine-1) + "éb\n", "b", 0, 0, "éb\n"}, // a character stands where a line that is too long is cut
-		{numbers.String(), "line (3|5|12)$", 1, 0, "line 2\nline 3\nline 4\nline 5\nline 6\n--\nline 11\nline 12\nline 13\n"},
+		// A character stands where a line that is too long is cut.
+		{strings.Repeat("a", maxFilteredLine-1) + "éb\n", "b", 0, 0, "éb\n"},
+		{numbers.String(), "line (3|5|12)$", 1, 0,
+			"line 2\nline 3\nline 4\nline 5\nline 6\n--\nline 11\nline 12\nline 13\n"},
 		{numbers.String(), "line 1$", 3, 0, "line 0\nline 1\nline 2\nline 3\nline 4\n"},
 		{numbers.String(), "line 1", 0, 3, "line 17\nline 18\nline 19\n"},
 	} {
@@ -45,7 +47,8 @@ func TestLineFilter(t *testing.T) {
 			}
 			f.End()
 			if got, _ := shaper.Text(shaper.Limit, Gap.Words); got != c.want {
-				t.Errorf("%.20q, grep %q, context %v, tail %v, in pieces of %d: %q, want %q", c.in, c.grep, c.context, c.tail, size, got, c.want)
+				t.Errorf("%.20q, grep %q, context %v, tail %v, in pieces of %d: %q, want %q", c.in, c.grep,
+					c.context, c.tail, size, got, c.want)
 			}
 		}
 	}

@@ -37,7 +37,8 @@ func TestPages(t *testing.T) {
 			if n := jsonSize(shown); n > 4096 || more && n < 4096-maxSlack-100 {
 				t.Fatalf("page %d has %d bytes", pages, n)
 			}
-			if more && !strings.HasSuffix(shown, fmt.Sprintf("\nmore at %d\n", next)) || next > int64(len(text)) {
+			if more && !strings.HasSuffix(shown, fmt.Sprintf("\nmore at %d\n", next)) ||
+				next > int64(len(text)) {
 				t.Fatalf("page %d ends with %q", pages, shown[len(shown)-50:])
 			}
 			all.WriteString(strings.TrimSuffix(shown, fmt.Sprintf("more at %d\n", next)))

@@ -27,6 +27,7 @@ func PrintableLines(s string) string {
 // their direction, or ends a line. The sixteen variation selectors that choose between a letter's and an
 // emoji's look do no harm.
 func hides(r rune) bool {
-	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
+	return unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point) &&
+		!unicode.Is(unicode.Prepended_Concatenation_Mark, r) ||
 		unicode.Is(unicode.Variation_Selector, r) && (r < 0xfe00 || r > 0xfe0f)
 }

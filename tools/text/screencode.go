@@ -68,7 +68,8 @@ func (e *Encoder) next(b byte) {
 		e.put(b)
 	case e.state == stripSequence:
 		if e.sequence = append(e.sequence, b); b >= 0x40 {
-			if e.state = stripGround; len(e.sequence) <= maxSequence && b <= 0x7e && b != 't' && string(e.sequence) != reportSizes {
+			if e.state = stripGround; len(e.sequence) <= maxSequence && b <= 0x7e && b != 't' &&
+				string(e.sequence) != reportSizes {
 				e.emit(e.sequence...)
 			}
 		} else if len(e.sequence) > maxSequence {

@@ -62,7 +62,8 @@ func TestEncoderOfPrograms(t *testing.T) {
 		var e Encoder
 		log := bytes.Clone(e.Encode(raw))
 		if plain := WithoutColors(log); bytes.ContainsAny(plain, "\x1b\u009b") {
-			t.Errorf("%s: a sequence is left in the text: %.80q", file, plain[bytes.IndexAny(plain, "\x1b\u009b"):])
+			t.Errorf("%s: a sequence is left in the text: %.80q", file,
+				plain[bytes.IndexAny(plain, "\x1b\u009b"):])
 		}
 	}
 }

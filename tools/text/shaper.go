@@ -44,7 +44,8 @@ func (s *Shaper) Write(p []byte) (int, error) {
 	s.written += int64(n)
 	for len(p) > 0 {
 		end := bytes.LastIndexByte(p, '\n') + 1
-		if end > 0 && s.lines.fresh() && (s.KeepFrames || bytes.IndexByte(p[:end], '\r') < 0) { // nearly always: whole lines in one piece
+		// Nearly always: whole lines in one piece.
+		if end > 0 && s.lines.fresh() && (s.KeepFrames || bytes.IndexByte(p[:end], '\r') < 0) {
 			s.put(p[:end], at, true)
 		} else {
 			end = cmp.Or(bytes.IndexByte(p, '\n')+1, len(p))

@@ -59,7 +59,8 @@ func TestALineDrawnOverIsItsLastState(t *testing.T) {
 func TestManyReturns(t *testing.T) {
 	began := time.Now()
 	got, _ := shape(1000, strings.Repeat("\r", 1<<20)+"x\n")
-	if took := time.Since(began); got != "x\n" || took > 30*time.Second { // a square of the length takes minutes
+	// A square of the length takes minutes.
+	if took := time.Since(began); got != "x\n" || took > 30*time.Second {
 		t.Errorf("%q in %v", got, took)
 	}
 }
@@ -136,7 +137,8 @@ func TestPositionsAreThoseOfWhatWasWritten(t *testing.T) {
 	first := after[:strings.Index(after, "\n")+1]
 	whole := in.String()
 	var last int
-	if _, err := fmt.Sscanf(before[strings.LastIndex(before[:len(before)-1], "\n")+1:], "line %d done", &last); err != nil {
+	if _, err := fmt.Sscanf(before[strings.LastIndex(before[:len(before)-1], "\n")+1:], "line %d done",
+		&last); err != nil {
 		t.Fatal(err)
 	}
 	if want := fmt.Sprintf("line %d done\n", last+1); !strings.HasPrefix(whole[gap.After:], want) {
@@ -163,7 +165,8 @@ func TestShort(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	got := Short(strings.Repeat("é", 1000), 200)
-	if jsonSize(got) > 200 || !strings.Contains(got, "é\n[... 1") || !strings.Contains(got, " left out ...]\né") {
+	if jsonSize(got) > 200 || !strings.Contains(got, "é\n[... 1") ||
+		!strings.Contains(got, " left out ...]\né") {
 		t.Errorf("%q", got)
 	}
 }
@@ -177,7 +180,8 @@ func TestMemoryIsBounded(t *testing.T) {
 			line[i] = "abcdefgh \r\n\n"[rng.IntN(12)]
 		}
 		_, _ = s.Write(line)
-		if held := len(s.lines.line) + len(s.whole) + len(s.held) + len(s.out.head.text) + len(s.out.tail.text); held > 8*s.Limit {
+		if held := len(s.lines.line) + len(s.whole) + len(s.held) + len(s.out.head.text) +
+			len(s.out.tail.text); held > 8*s.Limit {
 			t.Fatalf("%d bytes are held", held)
 		}
 	}
@@ -185,7 +189,8 @@ func TestMemoryIsBounded(t *testing.T) {
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.001 s", 12 * time.Millisecond: "0.012 s", 99900 * time.Microsecond: "0.1 s", 100 * time.Millisecond: "0.1 s", 3210 * time.Millisecond: "3.2 s", 70249 * time.Millisecond: "70.2 s",
+		0: "0.001 s", 12 * time.Millisecond: "0.012 s", 99900 * time.Microsecond: "0.1 s",
+		100 * time.Millisecond: "0.1 s", 3210 * time.Millisecond: "3.2 s", 70249 * time.Millisecond: "70.2 s",
 		12 * time.Second: "12 s", 1800400 * time.Millisecond: "1800 s",
 	} {
 		if got := Seconds(d); got != want {
@@ -214,7 +219,8 @@ func FuzzShaper(f *testing.F) {
 		if utf8.Valid(in) && !lone && jsonSize(string(in)) <= most && (whole != string(in) || cut) {
 			t.Fatalf("%q became %q", in, whole)
 		}
-		if cut != strings.Contains(whole, " bytes left out ...]\n") && !strings.Contains(string(in), "left out") {
+		if cut != strings.Contains(whole, " bytes left out ...]\n") &&
+			!strings.Contains(string(in), "left out") {
 			t.Fatalf("cut %v: %q", cut, whole)
 		}
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -231,7 +237,8 @@ func FuzzShaper(f *testing.F) {
 }
 
 func BenchmarkShaper(b *testing.B) {
-	for name, line := range map[string]string{"short": "123456\n", "usual": strings.Repeat("x", 60) + "%d\n", "returns": "10%\r20%\r\n"} {
+	for name, line := range map[string]string{"short": "123456\n", "usual": strings.Repeat("x", 60) + "%d\n",
+		"returns": "10%\r20%\r\n"} {
 		b.Run(name, func(b *testing.B) {
 			var in []byte
 			for n := 0; len(in) < 32<<10; n++ {

@@ -63,10 +63,14 @@ func CallBy(t testing.TB, runner *run.Runner, tool tools.Tool, arguments any) *C
 	server := rpc.NewServer(&rpc.Options{Drain: -1}) // all calls are answered after the end of the input
 	methods.Register(server, runner)
 	tools.Serve(server, registry, runner, tools.ServeOptions{})
-	request := rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": map[string]any{
-		"name": tool.Describe().Name, "arguments": arguments,
-		"_meta": map[string]any{mcp.MetaProtocolVersion: "2026-07-28", mcp.MetaClientCapabilities: struct{}{}, mcp.MetaClientInfo: mcp.Implementation{Name: "toolstest", Version: "1"}, "progressToken": 1},
-	}})
+	request := rawjson.Encode(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{
+			"name": tool.Describe().Name, "arguments": arguments,
+			"_meta": map[string]any{mcp.MetaProtocolVersion: "2026-07-28",
+				mcp.MetaClientCapabilities: struct{}{},
+				mcp.MetaClientInfo:         mcp.Implementation{Name: "toolstest", Version: "1"},
+				"progressToken":            1},
+		}})
 	var out bytes.Buffer
 	if err := server.Serve(t.Context(), bytes.NewReader(append(request, '\n')), &out); err != nil {
 		t.Fatal(err)
@@ -125,7 +129,8 @@ func (r *recorded) Call(ctx context.Context, in *tools.Call, out *tools.Output) 
 	return r.Tool.Call(ctx, in, tools.NewOutput(ctx, out.Log(), func(done, total float64, message string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.called.Progress = append(r.called.Progress, tasks.Progress{Done: done, Total: total, Message: message})
+		r.called.Progress = append(r.called.Progress,
+			tasks.Progress{Done: done, Total: total, Message: message})
 		out.Progress(done, total, message)
 	}))
 }

@@ -31,7 +31,8 @@ func TestCall(t *testing.T) {
 	}
 	for _, tool := range []tools.Tool{
 		tools.Func("count", "Counts.", count),
-		tools.FuncWith(mcp.Tool{Name: "count"}, func(ctx context.Context, _ *tools.Call, in input, out *tools.Output) (*mcp.CallToolResult, error) {
+		tools.FuncWith(mcp.Tool{Name: "count"}, func(ctx context.Context, _ *tools.Call, in input,
+			out *tools.Output) (*mcp.CallToolResult, error) {
 			return count(ctx, in, out)
 		}).Streams(),
 	} {
@@ -40,7 +41,8 @@ func TestCall(t *testing.T) {
 		}
 		for range 2 {
 			got := Call(t, tool, input{To: 2})
-			if got.IsError || got.Text() != "1\n2\n" || got.Output != "1\n2\n" || len(got.Progress) != 2 || got.Progress[1] != (tasks.Progress{Done: 2, Total: 2, Message: "counting"}) {
+			if got.IsError || got.Text() != "1\n2\n" || got.Output != "1\n2\n" || len(got.Progress) != 2 ||
+				got.Progress[1] != (tasks.Progress{Done: 2, Total: 2, Message: "counting"}) {
 				t.Errorf("%+v, %q, %q, %v", got.CallToolResult, got.Text(), got.Output, got.Progress)
 			}
 			if got := Call(t, tool, input{To: 4}); !got.IsError || got.Text() != "too far" {
@@ -57,7 +59,8 @@ func TestCall(t *testing.T) {
 // output the beginning with a link to the rest.
 func TestWrittenIsTheResult(t *testing.T) {
 	t.Parallel()
-	tool := tools.Func("write", "", func(_ context.Context, in struct{ Long bool }, out *tools.Output) (*mcp.CallToolResult, error) {
+	tool := tools.Func("write", "", func(_ context.Context, in struct{ Long bool },
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		_ = out.WriteString("before")
 		_, _ = out.Stderr().Write([]byte("aside"))
 		_ = out.Content(mcp.Image([]byte("png"), "image/png"))
@@ -69,7 +72,8 @@ func TestWrittenIsTheResult(t *testing.T) {
 	})
 	for range 2 {
 		short := Call(t, tool, map[string]any{"Long": false})
-		if len(short.Content) != 3 || short.Text() != "beforeafter" || rawjson.StringMember(short.Content[1], "type") != "image" {
+		if len(short.Content) != 3 || short.Text() != "beforeafter" ||
+			rawjson.StringMember(short.Content[1], "type") != "image" {
 			t.Errorf("the result is %s", short.Content)
 		}
 		long := Call(t, tool, map[string]any{"Long": true})
@@ -96,7 +100,8 @@ func (n *notedTest) Fatalf(format string, args ...any) {
 // A panic fails the test, which shows where it came from.
 func TestPanicHasItsStack(t *testing.T) {
 	t.Parallel()
-	tool := tools.Func("broken", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+	tool := tools.Func("broken", "", func(context.Context, struct{},
+		*tools.Output) (*mcp.CallToolResult, error) {
 		panic("of this tool")
 	})
 	for range 2 {
@@ -104,7 +109,8 @@ func TestPanicHasItsStack(t *testing.T) {
 		go func() { defer close(ended); Call(noted, tool, nil) }()
 		<-ended
 		said := noted.said.String()
-		if !strings.Contains(said, "broken panicked: of this tool") || !strings.Contains(said, "TestPanicHasItsStack") || !strings.Contains(said, "internal error") {
+		if !strings.Contains(said, "broken panicked: of this tool") ||
+			!strings.Contains(said, "TestPanicHasItsStack") || !strings.Contains(said, "internal error") {
 			t.Errorf("said: %s", said)
 		}
 	}

@@ -87,7 +87,8 @@ func TestRestartedServerAtURL(t *testing.T) {
 	c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 	for i := range 2 {
 		restart()
-		if got := c.ask(i+1, "resources/read", `{"uri":"x://y"}`); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"contents":[{"uri":"x://y","text":"read"}]}}`, i+1) {
+		if got := c.ask(i+1, "resources/read",
+			`{"uri":"x://y"}`); got != fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"contents":[{"uri":"x://y","text":"read"}]}}`, i+1) {
 			t.Errorf("read: %s", got)
 		}
 	}

@@ -76,19 +76,22 @@ func (c *call) run(ctx context.Context, tool string) (json.RawMessage, error) {
 	switch {
 	case c.client.Era() == rpc.Handshake: // it knows them from initialize
 	case c.caller == nil:
-		params.Capabilities = rawjson.Merge(rawjson.Encode(remote.Capabilities(false)), rawjson.Encode(c.in.Asks()))
+		params.Capabilities = rawjson.Merge(rawjson.Encode(remote.Capabilities(false)),
+			rawjson.Encode(c.in.Asks()))
 	default:
 		params.Capabilities = capabilities(c.caller)
 	}
 	if c.in.Params != nil {
 		params.Base = toServer(c.in.Params, c.client.Era())
-		for _, member := range []string{"task", "inputResponses", "requestState"} { // runnel's client has a task of runnel's
+		// Runnel's client has a task of runnel's.
+		for _, member := range []string{"task", "inputResponses", "requestState"} {
 			params.Base = rawjson.WithMember(params.Base, member, nil)
 		}
 	}
 	raw, err := c.remote.Run(ctx, c.client, params)
 	if n := c.remote.Tracker().Stats().Malformed; n > 0 {
-		c.log.Warn().Int("count", n).Str("tool", tool).Msg("an upstream sent output that makes no sense: it is left out")
+		c.log.Warn().Int("count", n).Str("tool", tool).
+			Msg("an upstream sent output that makes no sense: it is left out")
 	}
 	return raw, err
 }

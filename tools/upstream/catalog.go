@@ -28,13 +28,15 @@ type catalog struct {
 	Info         mcp.Implementation     `json:"server"`
 	Instructions string                 `json:"instructions,omitempty"`
 	Capabilities mcp.ServerCapabilities `json:"capabilities"`
-	Declared     json.RawMessage        `json:"declared,omitempty"` // the capabilities as the server wrote them
+	// The capabilities as the server wrote them.
+	Declared json.RawMessage `json:"declared,omitempty"`
 
 	Tools []json.RawMessage      `json:"tools"`
 	Lists map[string][]listEntry `json:"lists"` // all others, by their methods
 
-	specs  []mcp.Tool      // of Tools, those that the config wants and that can be served
-	unread map[string]bool // the methods of lists that have not been read since the server was started: they are those from before
+	specs []mcp.Tool // of Tools, those that the config wants and that can be served
+	// The methods of lists that have not been read since the server was started: they are those from before.
+	unread map[string]bool
 }
 
 // listEntry is an entry of a list whose entries are passed on unread.
@@ -121,13 +123,15 @@ func (c *catalog) introduce(client *rpc.Client, hide *secrets.Set) {
 }
 
 // readList asks a server for a list. It returns the change of the catalog.
-func (d *definition) readList(ctx context.Context, client *rpc.Client, kind *listKind) (change func(*catalog), err error) {
+func (d *definition) readList(ctx context.Context, client *rpc.Client,
+	kind *listKind) (change func(*catalog), err error) {
 	raw, cut, err := remote.ReadList(ctx, client, kind.method, kind.member)
 	if err != nil && !isMissing(err) {
 		return nil, err
 	}
 	if cut {
-		d.log.Warn().Str("list", kind.method).Int("entries", len(raw)).Msg("a list of an upstream is too long: the first entries are taken")
+		d.log.Warn().Str("list", kind.method).Int("entries", len(raw)).
+			Msg("a list of an upstream is too long: the first entries are taken")
 	}
 	if kind.method == toolList {
 		hide := d.secrets.Set()
@@ -157,13 +161,16 @@ func (d *definition) entries(kind *listKind, raw []json.RawMessage) (list []list
 		switch {
 		case name == "" || len(name) > logs.MaxURI:
 			wrong++
-		case kind.method == resourceList && strings.HasPrefix(name, tasks.LogPrefix): // the logs of a runnel's tasks: those of this one have their own
+		case kind.method == resourceList && strings.HasPrefix(name, tasks.LogPrefix):
+			// The logs of a runnel's tasks: those of this one have their own.
 		default:
 			list = append(list, listEntry{name, d.secrets.Set().JSON(entry)})
 		}
 	}
 	if wrong > 0 {
-		d.log.Warn().Str("list", kind.method).Int("entries", wrong).Msg("entries of a list of an upstream are left out: they have no " + kind.key + ", or it is too long")
+		d.log.Warn().Str("list", kind.method).Int("entries", wrong).
+			Msg("entries of a list of an upstream are left out: they have no " + kind.key +
+				", or it is too long")
 	}
 	return list
 }
@@ -172,7 +179,8 @@ func (d *definition) entries(kind *listKind, raw []json.RawMessage) (list []list
 func (d *definition) served(list []json.RawMessage, log zerolog.Logger) (wanted []mcp.Tool) {
 	specs, unreadable := remote.ReadTools(list)
 	for _, raw := range unreadable {
-		log.Warn().Str("entry", shorten.Clip(string(raw), maxLogLine)).Msg("a tool of an upstream is left out: it cannot be read")
+		log.Warn().Str("entry", shorten.Clip(string(raw), maxLogLine)).
+			Msg("a tool of an upstream is left out: it cannot be read")
 	}
 	named := map[string]bool{}
 	for _, spec := range specs {
@@ -185,7 +193,8 @@ func (d *definition) served(list []json.RawMessage, log zerolog.Logger) (wanted 
 			}
 		}
 		if err := d.checkTool(&spec); err != nil {
-			log.Warn().Err(err).Str("tool", shorten.Clip(spec.Name, maxLogLine)).Msg("a tool of an upstream is left out")
+			log.Warn().Err(err).Str("tool", shorten.Clip(spec.Name, maxLogLine)).
+				Msg("a tool of an upstream is left out")
 			continue
 		}
 		wanted = append(wanted, spec)
@@ -204,7 +213,8 @@ func (d *definition) served(list []json.RawMessage, log zerolog.Logger) (wanted 
 // its type, because the official TypeScript client takes no list that has such a tool.
 func (d *definition) checkTool(t *mcp.Tool) error {
 	if t.Name == "" || len(t.Name) > maxToolName {
-		return fmt.Errorf("its name has %d bytes: the limit is %d, and one has at least 1", len(t.Name), maxToolName)
+		return fmt.Errorf("its name has %d bytes: the limit is %d, and one has at least 1", len(t.Name),
+			maxToolName)
 	}
 	if len(t.InputSchema) == 0 || string(t.InputSchema) == "null" {
 		t.InputSchema = json.RawMessage("{}")
@@ -218,7 +228,8 @@ func (d *definition) checkTool(t *mcp.Tool) error {
 	case string(kind) != `"object"`:
 		return errors.New("its input schema is not that of an object")
 	}
-	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) || t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
+	if t.OutputSchema != nil && !rawjson.IsObject(t.OutputSchema) ||
+		t.Meta != nil && !rawjson.IsObject(t.Meta) || t.Icons != nil && t.Icons[0] != '[' {
 		return errors.New("its output schema or _meta is not an object, or its icons are not an array")
 	}
 	return nil

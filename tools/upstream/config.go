@@ -73,29 +73,43 @@ const (
 func define(name string, conf config.Upstream, env config.Base, log zerolog.Logger) (*definition, error) {
 	switch {
 	case len(conf.Command) == 0 && conf.URL == "":
-		return nil, &config.Error{Problem: "names no server to start", Allowed: "command (a list of words) or url"}
+		return nil, &config.Error{Problem: "names no server to start",
+			Allowed: "command (a list of words) or url"}
 	case conf.URL != "" && (len(conf.Command) > 0 || len(conf.Env) > 0):
-		return nil, &config.Error{Key: "url", Problem: "is there beside command or env", Allowed: "url alone, or a command with its env"}
+		return nil, &config.Error{Key: "url", Problem: "is there beside command or env",
+			Allowed: "url alone, or a command with its env"}
 	case conf.URL != "" && conf.Sandbox.Sandboxed():
-		return nil, &config.Error{Key: "sandbox", Problem: "is for a server that runnel starts", Allowed: "command instead of url"}
+		return nil, &config.Error{Key: "sandbox", Problem: "is for a server that runnel starts",
+			Allowed: "command instead of url"}
 	case conf.Sandbox != nil && slices.Contains(conf.Sandbox.Network, "ask"):
-		return nil, &config.Error{Key: "sandbox.network", Problem: "ask is for tools: a connection of a server belongs to no call", Allowed: "none, all, or hosts such as example.com:443"}
+		return nil, &config.Error{Key: "sandbox.network",
+			Problem: "ask is for tools: a connection of a server belongs to no call",
+			Allowed: "none, all, or hosts such as example.com:443"}
 	case conf.Sandbox.AsksToWrite():
-		return nil, &config.Error{Key: "sandbox.write", Problem: "ask is for tools: a write of a server belongs to no call", Allowed: "files and directories"}
+		return nil, &config.Error{Key: "sandbox.write",
+			Problem: "ask is for tools: a write of a server belongs to no call",
+			Allowed: "files and directories"}
 	case conf.URL == "" && len(conf.Headers) > 0:
-		return nil, &config.Error{Key: "headers", Problem: "are for a server at a url", Allowed: "env, for a command"}
+		return nil, &config.Error{Key: "headers", Problem: "are for a server at a url",
+			Allowed: "env, for a command"}
 	case len(conf.Command) > 0 && conf.Command[0] == "":
 		return nil, &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	case conf.Prefix != "" && tools.CheckName(conf.Prefix) != nil || len(conf.Prefix) > maxPrefix:
-		return nil, &config.Error{Key: "prefix", Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix), Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
+		return nil, &config.Error{Key: "prefix",
+			Problem: fmt.Sprintf("%q cannot stand in a tool's name", conf.Prefix),
+			Allowed: fmt.Sprintf("up to %d letters, digits, _, - and .", maxPrefix)}
 	case conf.Runs != "" && !config.IsClass(conf.Runs):
-		return nil, &config.Error{Key: "runs", Problem: fmt.Sprintf("%q is not a class of workers", conf.Runs), Allowed: "1 to 64 letters, digits, - and _"}
+		return nil, &config.Error{Key: "runs",
+			Problem: fmt.Sprintf("%q is not a class of workers", conf.Runs),
+			Allowed: "1 to 64 letters, digits, - and _"}
 	case conf.HungAfter != nil && *conf.HungAfter < 0:
-		return nil, &config.Error{Key: "hungAfter", Problem: conf.HungAfter.String() + " is negative", Allowed: "0 (for ever) or more"}
+		return nil, &config.Error{Key: "hungAfter", Problem: conf.HungAfter.String() + " is negative",
+			Allowed: "0 (for ever) or more"}
 	}
 	for _, tool := range conf.Deny {
 		if slices.Contains(conf.Allow, tool) {
-			return nil, &config.Error{Key: "deny", Problem: fmt.Sprintf("%q stands in allow, too", tool), Allowed: "one of the two"}
+			return nil, &config.Error{Key: "deny", Problem: fmt.Sprintf("%q stands in allow, too", tool),
+				Allowed: "one of the two"}
 		}
 	}
 	dir, vars, err := env.Inherit("", conf.Env)
@@ -113,19 +127,23 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 	before, _ := process.LookupEnv(vars, hopsVariable)
 	hops, _ := strconv.Atoi(before) // "" is 0
 	if hops >= maxHops {
-		return nil, &config.Error{Problem: tooManyHops(hops), Allowed: "a config for the upstream, by --config, that does not name itself"}
+		return nil, &config.Error{Problem: tooManyHops(hops),
+			Allowed: "a config for the upstream, by --config, that does not name itself"}
 	}
 	log = log.With().Str("upstream", name).Logger()
 	var at httpclient.Options
 	if conf.URL != "" {
 		variable := func(name string) string { value, _ := process.LookupEnv(vars, name); return value }
-		if at, err = httpclient.NewOptions(conf.URL, conf.Headers, variable, log); err != nil && !errors.Is(err, httpclient.ErrNotSet) {
-			return nil, &config.Error{Problem: err.Error(), Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
+		if at, err = httpclient.NewOptions(conf.URL, conf.Headers, variable, log); err != nil &&
+			!errors.Is(err, httpclient.ErrNotSet) {
+			return nil, &config.Error{Problem: err.Error(),
+				Allowed: "url: https://HOST/PATH, headers: {NAME: VALUE}"}
 		}
 	}
 	conf.FillDefaults()
 	return &definition{
-		name: name, config: conf, dir: dir, version: env.Version, secrets: env.Secrets, hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
+		name: name, config: conf, dir: dir, version: env.Version, secrets: env.Secrets,
+		hungAfter: time.Duration(*conf.HungAfter), times: defaultTimes,
 		env: vars, sandbox: policy,
 		hops: hops,
 		at:   at, atErr: err,
@@ -135,12 +153,14 @@ func define(name string, conf config.Upstream, env config.Base, log zerolog.Logg
 
 // same reports whether two definitions of a server are equal.
 func (d *definition) same(as *definition) bool {
-	return d.name == as.name && reflect.DeepEqual(d.config, as.config) && d.dir == as.dir && slices.Equal(d.env, as.env)
+	return d.name == as.name && reflect.DeepEqual(d.config, as.config) && d.dir == as.dir &&
+		slices.Equal(d.env, as.env)
 }
 
 // takes reports whether the config wants one of the server's tools.
 func (d *definition) takes(tool string) bool {
-	return !slices.Contains(d.config.Deny, tool) && (len(d.config.Allow) == 0 || slices.Contains(d.config.Allow, tool))
+	return !slices.Contains(d.config.Deny, tool) &&
+		(len(d.config.Allow) == 0 || slices.Contains(d.config.Allow, tool))
 }
 
 // mayHave reports whether the server may have a tool or a prompt with a name.

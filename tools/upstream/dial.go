@@ -29,7 +29,8 @@ func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
 	process.TieChildren()
 	mark := process.NewMark()
 	o.Command = append([]string{program}, l.config.Command[1:]...)
-	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter())) // replacing runnel's own
+	// Replacing runnel's own.
+	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter()))
 	o.Dir = l.dir
 	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
 	o.Guard = l.guard

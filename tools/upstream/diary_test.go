@@ -27,10 +27,12 @@ func TestDiary(t *testing.T) {
 	}
 	file := u.Diary(b.Dir)
 	text, err := os.ReadFile(file)
-	if ends, last := Ends(file, began); err != nil || ends != 2 || !strings.Contains(last, "exit status 3; it wrote last: | first words | last words; it is started again in") {
+	if ends, last := Ends(file, began); err != nil || ends != 2 ||
+		!strings.Contains(last, "exit status 3; it wrote last: | first words | last words; it is started again in") {
 		t.Errorf("%d ends, the last one %q, %v", ends, last, err)
 	}
-	if strings.Count(string(text), "\nfirst words\nlast words\n=== ") != 2 || strings.Count(string(text), " started\n") < 3 {
+	if strings.Count(string(text), "\nfirst words\nlast words\n=== ") != 2 ||
+		strings.Count(string(text), " started\n") < 3 {
 		t.Errorf("the diary has\n%s", text)
 	}
 	if ends, _ := Ends(file, time.Now().Add(time.Minute)); ends != 0 {

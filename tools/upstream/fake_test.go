@@ -68,9 +68,12 @@ func upstreamMain(names []string) {
 				list = append(list, tool(name))
 			}
 			if os.Getenv("ODD") != "" {
-				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`, `{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`, `{"name":5}`, `7`,
-					`{"name":"odd-output","inputSchema":{"type":"object"},"outputSchema":true}`, `{"name":"odd-icons","inputSchema":{"type":"object"},"icons":{}}`,
-					`{"name":"odd-meta","inputSchema":{"type":"object"},"_meta":[]}`, `{"name":"nulls","inputSchema":{"type":"object"},"outputSchema":null,"icons":null,"_meta":null,"title":null,"annotations":null}`)
+				list = append(list, `{"name":"two words","inputSchema":{"type":"object"}}`,
+					`{"name":"text","inputSchema":{"type":"string"}}`, `{"name":"none"}`, `{"name":5}`, `7`,
+					`{"name":"odd-output","inputSchema":{"type":"object"},"outputSchema":true}`,
+					`{"name":"odd-icons","inputSchema":{"type":"object"},"icons":{}}`,
+					`{"name":"odd-meta","inputSchema":{"type":"object"},"_meta":[]}`,
+					`{"name":"nulls","inputSchema":{"type":"object"},"outputSchema":null,"icons":null,"_meta":null,"title":null,"annotations":null}`)
 			}
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`, m.ID, strings.Join(list, ","))
 		case "ping":
@@ -107,9 +110,13 @@ func upstreamMain(names []string) {
 				}
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[],"structuredContent":{"n":1}}}`, m.ID)
 			case "rubbish":
-				for _, method := range []string{"progress", "message", "tasks/partial", "tasks/status", "tools/partial_result", "tasks", "cancelled", "other"} {
-					for _, params := range []string{``, `,"params":{}`, `,"params":[1]`, `,"params":{"_meta":5}`, `,"params":{"_meta":{"io.modelcontextprotocol/related-task":7},"data":null}`,
-						`,"params":{"progressToken":{},"progress":"x","message":4}`, `,"params":{"progressToken":` + string(m.Params.Meta.Token) + `,"partialResult":{"chunk":1}}`,
+				for _, method := range []string{"progress", "message", "tasks/partial", "tasks/status",
+					"tools/partial_result", "tasks", "cancelled", "other"} {
+					for _, params := range []string{``, `,"params":{}`, `,"params":[1]`,
+						`,"params":{"_meta":5}`, `,"params":{"_meta":{"io.modelcontextprotocol/related-task":7},"data":null}`,
+						`,"params":{"progressToken":{},"progress":"x","message":4}`,
+						`,"params":{"progressToken":` + string(m.Params.Meta.Token) +
+							`,"partialResult":{"chunk":1}}`,
 						`,"params":{"taskId":5,"seq":-1,"content":{}}`, `,"params":{"requestId":null}`} {
 						say(`{"jsonrpc":"2.0","method":"notifications/%s"%s}`, method, params)
 					}
@@ -121,12 +128,14 @@ func upstreamMain(names []string) {
 				say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":1,"partialResult":{"chunk":{"content":[1,null,"x",[],{"type":"text","text":"good","seqNr":7}]},"append":false,"lastChunk":true}}}`, m.Params.Meta.Token)
 				answer("good")
 			case "no-result":
-				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"good"},null]}}`, m.ID)
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"good"},null]}}`,
+					m.ID)
 			case "ask", "askAtLength":
 				asked = m.ID
 				title := ""
 				if m.Params.Name == "askAtLength" {
-					title = strings.Repeat("<", tools.MaxQuestionSchema/6) // of which each is written as \u003c
+					// Of which each is written as \u003c.
+					title = strings.Repeat("<", tools.MaxQuestionSchema/6)
 				}
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)
 			case "askURL":
@@ -140,7 +149,8 @@ func upstreamMain(names []string) {
 			case "wrong":
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"no such thing","data":{"x":1}}}`, m.ID)
 			case "-32001", "-32002", "-32020", "-32022", "-32042", "-32099":
-				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"no","data":{"x":1}}}`, m.ID, m.Params.Name)
+				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":%s,"message":"no","data":{"x":1}}}`, m.ID,
+					m.Params.Name)
 			case "reach":
 				answer(reach())
 			case "env":
@@ -160,7 +170,8 @@ func upstreamMain(names []string) {
 // and whether it sees a secret.
 func reach() string {
 	var list []string
-	for _, place := range []struct{ name, dir string }{{"here", "."}, {"outside", os.Getenv("OUTSIDE")}, {"temporary", os.Getenv("TMPDIR")}} {
+	for _, place := range []struct{ name, dir string }{{"here", "."}, {"outside", os.Getenv("OUTSIDE")},
+		{"temporary", os.Getenv("TMPDIR")}} {
 		err := os.WriteFile(filepath.Join(place.dir, "file"), nil, 0o600)
 		if err == nil && (place.name != "temporary" || strings.Contains(place.dir, "runnel-")) {
 			list = append(list, place.name)

@@ -18,7 +18,8 @@ import (
 )
 
 // forward passes a request on to a server, and its answer back.
-func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method string,
+	params json.RawMessage) (json.RawMessage, error) {
 	hide := u.secrets.Set()
 	var result json.RawMessage
 	l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
@@ -36,29 +37,37 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	}
 	wire, ok := errors.AsType[*rpc.Error](err)
 	if !ok {
-		return nil, &rpc.Error{Code: mcp.CodeInternalError, Message: hide.String(u.failure(l.why(err)).Error())}
+		return nil, &rpc.Error{Code: mcp.CodeInternalError,
+			Message: hide.String(u.failure(l.why(err)).Error())}
 	}
 	wire = run.HideError(hide, wire)
-	if wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") && c.Era == rpc.Stateless && l.client.Era() == rpc.Handshake {
-		wire = &rpc.Error{Code: mcp.CodeInvalidParams, Message: wire.Message, Data: wire.Data} // as in logs.NotFound
+	if wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") &&
+		c.Era == rpc.Stateless && l.client.Era() == rpc.Handshake {
+		// As in logs.NotFound.
+		wire = &rpc.Error{Code: mcp.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
 	}
 	return nil, wire
 }
 
 // do sends a request. If a server of the stateless era asks something first, a session is asked; a client of
 // the stateless era gets the questions as its answer, and answers them with its next request.
-func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
+func do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage,
+	hide *secrets.Set) (json.RawMessage, error) {
 	rounds := 0
 	send := func(params json.RawMessage) (result json.RawMessage, asks bool, err error) {
 		if rounds++; rounds > maxRounds {
 			return nil, false, errors.New("it asks without end")
 		}
-		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params, Capabilities: capabilities(c)})
-		return result, c.Era == rpc.Handshake && rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
+		result, err = client.Do(ctx, &rpc.Request{Method: method, Params: params,
+			Capabilities: capabilities(c)})
+		return result, c.Era == rpc.Handshake &&
+			rawjson.StringMember(result, "resultType") == string(mcp.ResultInputRequired), err
 	}
-	return remote.Rounds(ctx, params, send, func(mcp.InputRequest) bool { return true }, func(ctx context.Context, q mcp.InputRequest) (json.RawMessage, error) {
-		return tools.Request(ctx, c, q.Method, hide.JSON(toClient(q.Params)))
-	})
+	return remote.Rounds(ctx, params,
+		send, func(mcp.InputRequest) bool { return true }, func(ctx context.Context,
+			q mcp.InputRequest) (json.RawMessage, error) {
+			return tools.Request(ctx, c, q.Method, hide.JSON(toClient(q.Params)))
+		})
 }
 
 // maxRounds limits how often a request is sent: a client may answer a server's questions for ever, without a
@@ -79,7 +88,8 @@ func dressForwarded(c *rpc.Caller, result json.RawMessage, method string) json.R
 		}
 		return result
 	}
-	if method == "resources/read" && rawjson.Member(result, "ttlMs") == nil && rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
+	if method == "resources/read" && rawjson.Member(result, "ttlMs") == nil &&
+		rawjson.StringMember(result, "resultType") != string(mcp.ResultInputRequired) {
 		result = rawjson.WithMember(rawjson.WithMember(result, "ttlMs", 0), "cacheScope", "private")
 	}
 	return result
@@ -100,7 +110,8 @@ const maxNotices = 64
 // otherNotice passes on a notification that roots have changed, and one with a method that runnel does not
 // know. A server that does not run is started for the latter.
 func (s *Set) otherNotice(c *rpc.Caller, method string, params json.RawMessage) {
-	notify := func(l *link) { _ = l.client.TryNotify(method, toServer(params, l.client.Era())) } // fails only when the server is gone
+	// Fails only when the server is gone.
+	notify := func(l *link) { _ = l.client.TryNotify(method, toServer(params, l.client.Era())) }
 	u := s.declares(method)
 	switch {
 	case method == "notifications/roots/list_changed":
@@ -116,7 +127,8 @@ func (s *Set) otherNotice(c *rpc.Caller, method string, params json.RawMessage) 
 		s.Meet(c)
 		s.runs.Go(func() {
 			defer s.notices.Add(-1)
-			_, _ = s.enter(u.ctx, u, func(l *link) (ran bool, err error) { notify(l); return true, nil }) // fails only when the server is gone
+			// Fails only when the server is gone.
+			_, _ = s.enter(u.ctx, u, func(l *link) (ran bool, err error) { notify(l); return true, nil })
 		})
 	}
 }
@@ -159,7 +171,8 @@ func (u *Server) declares(s *Set, name string) bool {
 		return false
 	}
 	caps := u.catalog.Declared
-	for _, among := range [][]byte{caps, rawjson.Member(caps, "experimental"), rawjson.Member(caps, "extensions")} {
+	for _, among := range [][]byte{caps, rawjson.Member(caps, "experimental"),
+		rawjson.Member(caps, "extensions")} {
 		for it := rawjson.Over(among); it.Next(); {
 			if path.Base(string(it.Name)) == name {
 				return true
@@ -206,7 +219,8 @@ func (s *Set) atOwner(ctx context.Context, c *rpc.Caller, uri string, do func(*S
 }
 
 // forwardURI passes on a request that is about a resource.
-func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string, params json.RawMessage) (result json.RawMessage, err error) {
+func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
+	params json.RawMessage) (result json.RawMessage, err error) {
 	err = s.atOwner(ctx, c, uri, func(u *Server) (err error) {
 		result, err = s.forward(ctx, c, u, method, params)
 		return err
@@ -215,7 +229,8 @@ func (s *Set) forwardURI(ctx context.Context, c *rpc.Caller, uri, method string,
 }
 
 // Subscribe subscribes to a resource at the server that has it.
-func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+func (s *Set) Subscribe(ctx context.Context, c *rpc.Caller, uri string,
+	tell func(json.RawMessage)) (stop func(), err error) {
 	err = s.atOwner(ctx, c, uri, func(u *Server) error {
 		l, err := s.enter(ctx, u, func(l *link) (ran bool, err error) {
 			stop, err = u.subs.add(ctx, l.client, uri, tell)

@@ -84,16 +84,19 @@ type reply struct {
 const questionKey = "question"
 
 // do sends a request, or goes on with one that was parked, until the server answers or asks something.
-func (f *forwards) do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string, params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
+func (f *forwards) do(ctx context.Context, c *rpc.Caller, client *rpc.Client, method string,
+	params json.RawMessage, hide *secrets.Set) (json.RawMessage, error) {
 	theirs := toServer(params, client.Era())
 	// "Servers MAY send InputRequiredResult responses only on [...] prompts/get, resources/read, tools/call"
 	// (basic/patterns/mrtr).
-	if c.Era == rpc.Handshake || client.Era() == rpc.Stateless || method != "prompts/get" && method != "resources/read" {
+	if c.Era == rpc.Handshake || client.Era() == rpc.Stateless ||
+		method != "prompts/get" && method != "resources/read" {
 		r, theirs := f.begin(&forwarded{caller: c}, theirs)
 		defer f.remove(r)
 		return do(ctx, c, client, method, theirs, hide)
 	}
-	r := &forwarded{caller: c, method: method, name: rawjson.StringMember(params, "name") + rawjson.StringMember(params, "uri")}
+	r := &forwarded{caller: c, method: method,
+		name: rawjson.StringMember(params, "name") + rawjson.StringMember(params, "uri")}
 	var err error
 	if rawjson.Member(params, "requestState") != nil {
 		r, err = f.take(r, params)
@@ -105,7 +108,8 @@ func (f *forwards) do(ctx context.Context, c *rpc.Caller, client *rpc.Client, me
 		go func() { // ends with the connection
 			defer r.end(nil)
 			defer close(r.done)
-			f.release(sending, c, func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+			f.release(sending, c, func(ctx context.Context, method string,
+				params json.RawMessage) (json.RawMessage, error) {
 				return f.put(ctx, r, method, params)
 			})
 			r.result, r.err = do(sending, c, client, method, theirs, hide)
@@ -137,7 +141,8 @@ func (f *forwards) begin(r *forwarded, params json.RawMessage) (*forwarded, json
 	}
 	f.last++
 	r.token = fmt.Sprintf("forward-%d", f.last)
-	return r, rawjson.WithMember(params, "_meta", rawjson.WithMember(rawjson.Member(params, "_meta"), "progressToken", r.token))
+	return r, rawjson.WithMember(params, "_meta",
+		rawjson.WithMember(rawjson.Member(params, "_meta"), "progressToken", r.token))
 }
 
 func (f *forwards) remove(r *forwarded) {
@@ -157,7 +162,8 @@ func (f *forwards) park(r *forwarded, q *asked) (json.RawMessage, error) {
 		}
 	}
 	if parked >= maxParked {
-		err := rpc.Errorf(mcp.CodeBusy, "too many requests wait for the answers to their questions: the limit is %d", maxParked)
+		err := rpc.Errorf(mcp.CodeBusy,
+			"too many requests wait for the answers to their questions: the limit is %d", maxParked)
 		r.end(err)
 		return nil, err
 	}
@@ -187,11 +193,13 @@ func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, e
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, r := range f.list {
-		if r.state == "" || r.state != rawjson.StringMember(params, "requestState") || r.method != again.method || r.name != again.name {
+		if r.state == "" || r.state != rawjson.StringMember(params, "requestState") ||
+			r.method != again.method || r.name != again.name {
 			continue
 		}
 		if !rawjson.IsObject(answer) {
-			return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.inputResponses.%s must be an object: the response to %s", questionKey, r.asked.Method)
+			return nil, rpc.Errorf(mcp.CodeInvalidParams,
+				"params.inputResponses.%s must be an object: the response to %s", questionKey, r.asked.Method)
 		}
 		r.asked.answer <- bytes.Clone(answer)
 		r.caller = again.caller
@@ -199,12 +207,14 @@ func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, e
 		r.asked = nil
 		return r, nil
 	}
-	return nil, rpc.Errorf(mcp.CodeInvalidParams, "params.requestState is not known: it has expired, was used before, or was never given; send the request again without it")
+	return nil, rpc.Errorf(mcp.CodeInvalidParams,
+		"params.requestState is not known: it has expired, was used before, or was never given; send the request again without it")
 }
 
 // ask puts a server's question to the client of the only request that it can belong to. ok is false if there
 // is none.
-func (f *forwards) ask(ctx context.Context, method string, params json.RawMessage) (answer json.RawMessage, ok bool, err error) {
+func (f *forwards) ask(ctx context.Context, method string,
+	params json.RawMessage) (answer json.RawMessage, ok bool, err error) {
 	f.mu.Lock()
 	var r *forwarded
 	several := false
@@ -223,7 +233,8 @@ func (f *forwards) ask(ctx context.Context, method string, params json.RawMessag
 	case r == nil:
 		return nil, false, nil
 	case several && method != "roots/list": // any of them can carry that
-		return nil, true, rpc.Errorf(mcp.CodeInternalError, "%s: several requests are under way, and nothing says which of them asks", method)
+		return nil, true, rpc.Errorf(mcp.CodeInternalError,
+			"%s: several requests are under way, and nothing says which of them asks", method)
 	case !tools.CanDo(caller, method, params):
 		return nil, true, rpc.Errorf(mcp.CodeMethodNotFound, "%s: the client does not support it", method)
 	}
@@ -235,9 +246,11 @@ func (f *forwards) ask(ctx context.Context, method string, params json.RawMessag
 var errAnswered = errors.New("the question came too late: the request has been answered")
 
 // put puts a server's question to the client of a request, and waits for the answer.
-func (f *forwards) put(ctx context.Context, r *forwarded, method string, params json.RawMessage) (json.RawMessage, error) {
+func (f *forwards) put(ctx context.Context, r *forwarded, method string,
+	params json.RawMessage) (json.RawMessage, error) {
 	if len(params) > mcp.MaxContent {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method, len(params), mcp.MaxContent)
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s: the params have %d bytes: the limit is %d", method,
+			len(params), mcp.MaxContent)
 	}
 	q := &asked{mcp.InputRequest{Method: method, Params: params}, make(chan json.RawMessage, 1)}
 	select {
@@ -259,7 +272,8 @@ func (f *forwards) put(ctx context.Context, r *forwarded, method string, params 
 
 // hold keeps a server's request until release has put it to a client.
 func (f *forwards) hold(ctx context.Context, method string, params json.RawMessage) (any, error) {
-	late := rpc.Errorf(mcp.CodeInternalError, "%s: no request of the client within %v could be answered by this question", method, parkedTTL)
+	late := rpc.Errorf(mcp.CodeInternalError,
+		"%s: no request of the client within %v could be answered by this question", method, parkedTTL)
 	ctx, cancel := context.WithTimeoutCause(ctx, parkedTTL, late)
 	defer cancel()
 	h := &held{ctx, method, params, make(chan reply, 1), make(chan struct{})}
@@ -270,7 +284,8 @@ func (f *forwards) hold(ctx context.Context, method string, params json.RawMessa
 	}
 	f.mu.Unlock()
 	if full {
-		return nil, rpc.Errorf(mcp.CodeBusy, "%s: too many requests wait for a request of the client: the limit is %d", method, maxHeld)
+		return nil, rpc.Errorf(mcp.CodeBusy,
+			"%s: too many requests wait for a request of the client: the limit is %d", method, maxHeld)
 	}
 	sent := func() { close(h.sent) }
 	select {
@@ -292,7 +307,10 @@ type asker func(ctx context.Context, method string, params json.RawMessage) (jso
 func (f *forwards) release(ctx context.Context, c *rpc.Caller, ask asker) {
 	for c != nil && c.Era == rpc.Stateless {
 		f.mu.Lock()
-		i := slices.IndexFunc(f.held, func(h *held) bool { return h.ctx.Err() == nil && tools.CanDo(c, h.method, h.params) })
+		i := slices.IndexFunc(f.held, func(h *held) bool {
+			return h.ctx.Err() == nil &&
+				tools.CanDo(c, h.method, h.params)
+		})
 		if i < 0 {
 			f.mu.Unlock()
 			return
@@ -332,6 +350,8 @@ func (f *forwards) progress(params json.RawMessage, hide *secrets.Set) {
 	}
 	f.mu.Unlock()
 	if c != nil && len(c.Meta.ProgressToken) > 0 {
-		_ = c.TryNotify("notifications/progress", hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken))) // fails only if the reader has closed
+		// Fails only if the reader has closed.
+		_ = c.TryNotify("notifications/progress",
+			hide.JSON(rawjson.WithMember(params, "progressToken", c.Meta.ProgressToken)))
 	}
 }

@@ -69,17 +69,21 @@ func fullMain(args []string) {
 				say(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"not now"}}`, m.ID)
 				continue
 			}
-			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`, "of "+name, name)
+			answer(`{"prompts":[{"name":"p","description":%q},{"name":"only-%s"},{"name":"empty"}]}`,
+				"of "+name, name)
 		case "prompts/get":
 			if strings.Contains(string(m.Params), "large") {
-				answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, strings.Repeat("p", 4<<20))
+				answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`,
+					strings.Repeat("p", 4<<20))
 				continue
 			}
 			if rawjson.StringMember(m.Params, "name") == "empty" {
 				answer(`{"messages":[]}`)
 				continue
 			}
-			if os.Getenv("STATELESS") != "" && (rawjson.Member(m.Params, "inputResponses") == nil || rawjson.StringMember(m.Params, "name") == "only-"+name) {
+			if os.Getenv("STATELESS") != "" &&
+				(rawjson.Member(m.Params, "inputResponses") == nil ||
+					rawjson.StringMember(m.Params, "name") == "only-"+name) {
 				answer(`{"resultType":"input_required","requestState":"s","inputRequests":{"q":{"method":"elicitation/create","params":{"mode":"form","message":"Which?","requestedSchema":{"type":"object","properties":{}}}}}}`)
 				continue
 			}
@@ -87,7 +91,8 @@ func fullMain(args []string) {
 				answer(`{"resultType":"complete","ttlMs":5,"cacheScope":"public","messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, rawjson.StringMember(m.Params, "requestState")+string(rawjson.Member(m.Params, "inputResponses")))
 				continue
 			}
-			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`, name+" "+rawjson.StringMember(m.Params, "name"))
+			answer(`{"messages":[{"role":"user","content":{"type":"text","text":%q}}]}`,
+				name+" "+rawjson.StringMember(m.Params, "name"))
 		case "resources/list":
 			answer(`{"resources":[{"uri":"%s://one","name":"one"},{"uri":"runnel://tasks/x/log","name":"not shown"},7,{"name":"no uri"}]}`, name)
 		case "resources/templates/list":
@@ -103,7 +108,9 @@ func fullMain(args []string) {
 			}
 			answer(`{"contents":[{"uri":%q,"text":%q}]}`, uri, name)
 		case "completion/complete":
-			answer(`{"completion":{"values":[%q,%q]}}`, name, rawjson.StringMember(rawjson.Member(m.Params, "ref"), "name")+rawjson.StringMember(rawjson.Member(m.Params, "ref"), "uri"))
+			answer(`{"completion":{"values":[%q,%q]}}`, name,
+				rawjson.StringMember(rawjson.Member(m.Params, "ref"), "name")+
+					rawjson.StringMember(rawjson.Member(m.Params, "ref"), "uri"))
 		case "resources/subscribe":
 			if !strings.HasSuffix(uri, "/early") {
 				answer(`{}`)
@@ -130,7 +137,8 @@ func fullMain(args []string) {
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":{"answer":%s}}}`, lines.Text())
 		case "logging/setLevel":
 			answer(`{}`)
-			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`, name+" is at "+rawjson.StringMember(m.Params, "level"))
+			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"warning","data":%q}}`,
+				name+" is at "+rawjson.StringMember(m.Params, "level"))
 			say(`{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"debug","data":"not wanted"}}`)
 		default:
 			if m.ID != nil {
@@ -215,7 +223,8 @@ func speak(t *testing.T, dir string, upstreams ...*Server) *player {
 	}
 	c := serveSet(t, set)
 	t.Cleanup(set.Close)
-	c.opening = c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
+	c.opening = c.ask(0, "initialize",
+		`{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`)
 	return c
 }
 
@@ -228,7 +237,8 @@ func (c *player) ask(id int, method, params string) string {
 
 func (c *player) send(id int, method, params string) {
 	c.t.Helper()
-	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method, params); err != nil {
+	if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`+"\n", id, method,
+		params); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -276,7 +286,8 @@ func TestUpstreamsAreRouted(t *testing.T) {
 		{"prompts/get", `{"name":"b_p"}`, `"text":"b p"`},
 		{"prompts/get", `{"name":"p"}`, `"code":-32602,"message":"unknown prompt: \"p\""`},
 		{"resources/list", `{}`, `"resources":[{"uri":"a://one","name":"one"},{"uri":"b://one","name":"one"}]`},
-		{"resources/templates/list", `{}`, `{"uriTemplate":"a://{x}/end","name":"t"},{"uriTemplate":"any://{x}","name":"both"},{"uriTemplate":"b://{x}/end","name":"t"}]`},
+		{"resources/templates/list", `{}`,
+			`{"uriTemplate":"a://{x}/end","name":"t"},{"uriTemplate":"any://{x}","name":"both"},{"uriTemplate":"b://{x}/end","name":"t"}]`},
 		{"resources/read", `{"uri":"b://one"}`, `"text":"b"`},
 		{"resources/read", `{"uri":"b://x/end"}`, `"text":"b"`},
 		{"resources/read", `{"uri":"any://thing"}`, `"text":"a"`},
@@ -293,10 +304,12 @@ func TestUpstreamsAreRouted(t *testing.T) {
 			t.Errorf("%s %s: got %s\nwant %s", q.method, q.params, got, q.want)
 		}
 	}
-	for _, want := range []string{`"data":"a is at info"`, `"data":"b is at info"`, `"method":"notifications/resources/updated","params":{"uri":"b://one"}`} {
+	for _, want := range []string{`"data":"a is at info"`, `"data":"b is at info"`,
+		`"method":"notifications/resources/updated","params":{"uri":"b://one"}`} {
 		c.await(want)
 	}
-	if got := c.ask(100, "resources/unsubscribe", `{"uri":"b://one"}`); !strings.Contains(got, `"result":{}`) {
+	if got := c.ask(100, "resources/unsubscribe", `{"uri":"b://one"}`); !strings.Contains(got,
+		`"result":{}`) {
 		t.Errorf("unsubscribed: %s", got)
 	}
 	for _, line := range c.kept {
@@ -309,7 +322,8 @@ func TestUpstreamsAreRouted(t *testing.T) {
 // A question with a URL goes to the client that can show one, and that it is done, too.
 func TestUpstreamAsksWithURL(t *testing.T) {
 	t.Parallel()
-	for capabilities, wants := range map[string]bool{`{"elicitation":{"url":{}}}`: true, `{"elicitation":{"form":{}}}`: false} {
+	for capabilities, wants := range map[string]bool{`{"elicitation":{"url":{}}}`: true,
+		`{"elicitation":{"form":{}}}`: false} {
 		set := NewSet(&tools.Registry{})
 		if err := set.Add(fake(t, "fake", nil, "askURL")); err != nil {
 			t.Fatal(err)
@@ -325,7 +339,8 @@ func TestUpstreamAsksWithURL(t *testing.T) {
 			continue
 		}
 		question := c.await(`"method":"elicitation/create"`)
-		for _, want := range []string{`"mode":"url"`, `"url":"https://example.com/in"`, `"elicitationId":"e1"`} {
+		for _, want := range []string{`"mode":"url"`, `"url":"https://example.com/in"`,
+			`"elicitationId":"e1"`} {
 			if !strings.Contains(question, want) {
 				t.Errorf("the question lacks %s: %s", want, question)
 			}
@@ -356,7 +371,8 @@ func TestRootsAtStart(t *testing.T) {
 			c.send(id, "tools/call", `{"name":"wrapped_tool"}`)
 		}
 		c.answer(question, `{"roots":[{"uri":"file:///here"}]}`)
-		if got := c.await("notifications/message"); !strings.Contains(got, `"result":{"roots":[{"uri":"file:///here"}]}`) {
+		if got := c.await("notifications/message"); !strings.Contains(got,
+			`"result":{"roots":[{"uri":"file:///here"}]}`) {
 			t.Errorf("the server gets %s", got)
 		}
 		for id := 2; id < 4; id++ {
@@ -407,7 +423,8 @@ func TestRootsOfAStatelessClient(t *testing.T) {
 		}
 		id++
 		uri := fmt.Sprintf("file:///%d", i)
-		again := `"requestState":` + string(rawjson.Member(result, "requestState")) + `,"inputResponses":{"` + key + `":{"roots":[{"uri":"` + uri + `"}]}}`
+		again := `"requestState":` + string(rawjson.Member(result, "requestState")) + `,"inputResponses":{"` +
+			key + `":{"roots":[{"uri":"` + uri + `"}]}}`
 		got := c.ask(id, request.method, `{`+request.named+`,`+again+`,`+meta+`}`)
 		if request.method == "tools/call" && !strings.Contains(got, uri) || strings.Contains(got, `"error"`) {
 			t.Errorf("%d: %s is then answered by %s", i, request.method, got)
@@ -446,7 +463,8 @@ func TestStatelessUpstreamsPrompt(t *testing.T) {
 	if got := c.await(`"id":3,`); !strings.Contains(got, "it asks without end") {
 		t.Errorf("a prompt that asks without end: %s", got)
 	}
-	if !strings.Contains(got, `"text":"s{\"q\":{\"action\":\"accept\",\"content\":{}}}"`) || strings.Contains(got, "resultType") || strings.Contains(got, "ttlMs") {
+	if !strings.Contains(got, `"text":"s{\"q\":{\"action\":\"accept\",\"content\":{}}}"`) ||
+		strings.Contains(got, "resultType") || strings.Contains(got, "ttlMs") {
 		t.Errorf("the prompt is %s", got)
 	}
 }
@@ -468,7 +486,8 @@ func TestCatalogIsKept(t *testing.T) {
 		first.ask(2, method, `{}`)
 	}
 	<-opened
-	if err := os.WriteFile(more, []byte(`,{"name":"later","inputSchema":{"type":"object"}}`), 0o600); err != nil {
+	if err := os.WriteFile(more, []byte(`,{"name":"later","inputSchema":{"type":"object"}}`),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	second := speak(t, dir, full(t, "a", "GATE", gate, "MORE", more))
@@ -509,7 +528,8 @@ func TestListsWaitForTheirOwnAnswer(t *testing.T) {
 			if got := c.ask(2, "resources/templates/list", `{}`); !strings.Contains(got, `"name":"both"`) {
 				t.Errorf("the list of templates is %s", got)
 			}
-			if got := c.ask(3, "resources/read", `{"uri":"any://thing"}`); !strings.Contains(got, `"text":"wrapped"`) {
+			if got := c.ask(3, "resources/read", `{"uri":"any://thing"}`); !strings.Contains(got,
+				`"text":"wrapped"`) {
 				t.Errorf("the resource is %s", got)
 			}
 		}
@@ -576,7 +596,8 @@ func TestListThatFailsOnce(t *testing.T) {
 				return
 			}
 			c.send(1, "prompts/list", `{}`)
-			for got := c.await(`"id":1,`); !strings.Contains(got, `"name":"a_p"`); got = c.ask(2, "prompts/list", `{}`) {
+			for got := c.await(`"id":1,`); !strings.Contains(got, `"name":"a_p"`); got = c.ask(2,
+				"prompts/list", `{}`) {
 				c.await("notifications/prompts/list_changed")
 			}
 		})
@@ -625,7 +646,8 @@ const earlyParts = 20
 func TestUpdatesWaitForTheAcknowledgement(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"))
-	if _, err := io.WriteString(c.in, `{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourceSubscriptions":["a://x/early"]}}}`+"\n"); err != nil {
+	if _, err := io.WriteString(c.in,
+		`{"jsonrpc":"2.0","id":1,"method":"subscriptions/listen","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"notifications":{"resourceSubscriptions":["a://x/early"]}}}`+"\n"); err != nil {
 		t.Fatal(err)
 	}
 	c.await("notifications/subscriptions/acknowledged")
@@ -655,7 +677,8 @@ func TestEmptyListsAreLists(t *testing.T) {
 	}
 	// The list has become shorter since the page before.
 	cursor := shownPrefix + "99"
-	if got := c.ask(2, "resources/list", fmt.Sprintf(`{"cursor":%q}`, cursor)); !strings.Contains(got, `"resources":[]`) {
+	if got := c.ask(2, "resources/list", fmt.Sprintf(`{"cursor":%q}`, cursor)); !strings.Contains(got,
+		`"resources":[]`) {
 		t.Errorf("behind the end of the list: %s", got)
 	}
 }

@@ -17,7 +17,9 @@ var errHung = errors.New("the server hangs: while a call was silent it left a pi
 // silent for a while, and then sends nothing in answer to a ping, or otherwise, for the hungAfter of its
 // config. While the reader waits for runnel's own client to take output, the server does not count as silent.
 type silence struct {
-	seen    atomic.Int64 // grows whenever a silence ends: with a message, with delivered output, and when a server begins to owe answers
+	// Grows whenever a silence ends: with a message, with delivered output, and when a server begins to owe
+	// answers.
+	seen    atomic.Int64
 	waiting atomic.Int32 // messages that wait for runnel's own client, mostly 0 or 1
 	owed    atomic.Int32 // answers
 }

@@ -36,7 +36,8 @@ func TestTalkingServerIsNotPinged(t *testing.T) {
 		}
 		began = time.Now()
 		<-client.Context().Done()
-		if after := time.Since(began); !errors.Is(client.Err(), errHung) || pings.Load() != 1 || after < def.times.pingAfter || after > 2*def.times.pingAfter+def.hungAfter {
+		if after := time.Since(began); !errors.Is(client.Err(), errHung) || pings.Load() != 1 ||
+			after < def.times.pingAfter || after > 2*def.times.pingAfter+def.hungAfter {
 			t.Errorf("silent, it is given up after %v: %v", after, client.Err())
 		}
 	})
@@ -85,7 +86,8 @@ func silent(t *testing.T) (s *silence, client *rpc.Client, say func(line string)
 		}
 	}()
 	s = &silence{}
-	client, err := rpc.Dial(t.Context(), rpc.DialOptions{In: in, Out: out, Version: "2025-06-18", OnMessage: func([]byte) { s.seen.Add(1) }})
+	client, err := rpc.Dial(t.Context(),
+		rpc.DialOptions{In: in, Out: out, Version: "2025-06-18", OnMessage: func([]byte) { s.seen.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}

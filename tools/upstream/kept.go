@@ -78,7 +78,8 @@ func (d *definition) lastingEnv() []string {
 }
 
 // passingVariables differ in each terminal or session, and say nothing about what a server has.
-var passingVariables = []string{"_", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY", "TERM_SESSION_ID", "WINDOWID", "XDG_SESSION_ID"}
+var passingVariables = []string{"_", "OLDPWD", "PWD", "SHLVL", "SSH_AUTH_SOCK", "SSH_CLIENT",
+	"SSH_CONNECTION", "SSH_TTY", "TERM_SESSION_ID", "WINDOWID", "XDG_SESSION_ID"}
 
 // loadCatalog reads a kept catalog; nil if it is missing or unreadable.
 func loadCatalog(file string) *catalog {

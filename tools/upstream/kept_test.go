@@ -24,7 +24,8 @@ func TestKeptListsAreOfOneServer(t *testing.T) {
 	write("server", "#!/bin/sh\n")
 	write("script", "first")
 	file := func(env ...string) string {
-		u, err := New("x", config.Upstream{Command: []string{"./server", "script"}}, config.Base{Dir: dir, Vars: env}, zerolog.Nop())
+		u, err := New("x", config.Upstream{Command: []string{"./server", "script"}},
+			config.Base{Dir: dir, Vars: env}, zerolog.Nop())
 		if err != nil {
 			t.Fatal(err)
 		}

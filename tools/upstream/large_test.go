@@ -23,7 +23,8 @@ func largeResult(params json.RawMessage) string {
 		content = append(content, fmt.Sprintf(`{"type":"text","text":"%s"}`, largeText(a.Text)))
 	}
 	if a.Image > 0 {
-		content = append(content, fmt.Sprintf(`{"type":"image","data":"%s","mimeType":"image/png"}`, strings.Repeat("AAAA", a.Image/4)))
+		content = append(content, fmt.Sprintf(`{"type":"image","data":"%s","mimeType":"image/png"}`,
+			strings.Repeat("AAAA", a.Image/4)))
 	}
 	structured := ""
 	if a.Structured > 0 {
@@ -49,7 +50,8 @@ func largeText(n int) string {
 func TestLargeResultsPass(t *testing.T) {
 	t.Parallel()
 	c := speak(t, "", full(t, "a"))
-	for _, arguments := range []string{`{"text":600000,"structured":600000}`, `{"image":4000000}`, `{"text":3000000}`, `{"structured":5000000}`, `{"text":4000000,"image":4000000}`} {
+	for _, arguments := range []string{`{"text":600000,"structured":600000}`, `{"image":4000000}`,
+		`{"text":3000000}`, `{"structured":5000000}`, `{"text":4000000,"image":4000000}`} {
 		for range 2 {
 			got := c.ask(1, "tools/call", `{"name":"a_tool","arguments":`+arguments+`}`)
 			want := largeResult(json.RawMessage(`{"arguments":` + arguments + `}`))
@@ -59,10 +61,13 @@ func TestLargeResultsPass(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if got := c.ask(2, "prompts/get", `{"name":"a_p","arguments":{"size":"large"}}`); !strings.Contains(got, strings.Repeat("p", 4<<20)) {
+		if got := c.ask(2, "prompts/get",
+			`{"name":"a_p","arguments":{"size":"large"}}`); !strings.Contains(got,
+			strings.Repeat("p", 4<<20)) {
 			t.Errorf("the prompt is %.300s", got)
 		}
-		if got := c.ask(3, "resources/read", `{"uri":"a://large/end"}`); !strings.Contains(got, strings.Repeat("rrrr", 1<<20)) {
+		if got := c.ask(3, "resources/read", `{"uri":"a://large/end"}`); !strings.Contains(got,
+			strings.Repeat("rrrr", 1<<20)) {
 			t.Errorf("the resource is %.300s", got)
 		}
 	}
@@ -86,7 +91,8 @@ func TestResultThatIsTooLarge(t *testing.T) {
 	}
 	call := func(id int, tool, arguments string) (r result) {
 		line := c.ask(id, "tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s}`, tool, arguments))
-		if err := json.Unmarshal([]byte(line), &r); err != nil || len(line) > 9<<20 || len(r.Result.Content) == 0 {
+		if err := json.Unmarshal([]byte(line), &r); err != nil || len(line) > 9<<20 ||
+			len(r.Result.Content) == 0 {
 			t.Fatalf("%d bytes: %.1000s, %v", len(line), line, err)
 		}
 		return r
@@ -108,7 +114,8 @@ func TestResultThatIsTooLarge(t *testing.T) {
 		if got := rest.Result.Content[0].Text; !strings.HasPrefix(got, whole[after:after+1000]) {
 			t.Errorf("%d: the rest is %.300s, want %.300s", i, got, whole[after:])
 		}
-		if link := r.Result.Content[len(r.Result.Content)-1]; link.Type != "resource_link" || !strings.Contains(link.URI, id) {
+		if link := r.Result.Content[len(r.Result.Content)-1]; link.Type != "resource_link" ||
+			!strings.Contains(link.URI, id) {
 			t.Errorf("%d: no link to the log, but %+.300v", i, link)
 		}
 		log := c.ask(3, "resources/read", fmt.Sprintf(`{"uri":"runnel://tasks/%s/log?after=%d"}`, id, after))
@@ -116,7 +123,9 @@ func TestResultThatIsTooLarge(t *testing.T) {
 			t.Errorf("%d: the log has %.300s", i, log)
 		}
 		r = call(4, "a_tool", `{"structured":10000000}`)
-		if text := r.Result.Content[0].Text; !r.Result.IsError || !strings.Contains(text, "[structured content of 10000014 bytes: too large for a result]\n") || !strings.Contains(text, `"after": 0}`) {
+		if text := r.Result.Content[0].Text; !r.Result.IsError ||
+			!strings.Contains(text, "[structured content of 10000014 bytes: too large for a result]\n") ||
+			!strings.Contains(text, `"after": 0}`) {
 			t.Errorf("%d: %.500s", i, text)
 		}
 	}

@@ -49,7 +49,9 @@ type link struct {
 }
 
 func newLink(def *definition, session *session, subs *subscriptions) *link {
-	l := &link{definition: def, session: session, subs: subs, stderr: lastWords{log: def.log, hidden: def.secrets.Set().Stream()}, changed: map[string]chan struct{}{}}
+	l := &link{definition: def, session: session, subs: subs,
+		stderr:  lastWords{log: def.log, hidden: def.secrets.Set().Stream()},
+		changed: map[string]chan struct{}{}}
 	for _, kind := range listKinds {
 		l.changed[kind.method] = make(chan struct{}, 1)
 	}
@@ -99,7 +101,8 @@ const (
 // The answer to a ping comes after that question.
 func (l *link) prepare(roots bool) {
 	defer l.ready.Set()
-	if !roots || l.session.stateless() { // a stateless client gets the question in the answer to its next request
+	// A stateless client gets the question in the answer to its next request.
+	if !roots || l.session.stateless() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(l.client.Context(), rootsPatience)
@@ -123,8 +126,11 @@ func (l *link) listen() {
 	if l.client.Era() != rpc.Stateless {
 		return
 	}
-	filter := &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true, ResourcesListChanged: true}
-	err := l.client.Listen(l.client.Context(), &rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: filter}}, l.listsChanged)
+	filter := &mcp.SubscriptionFilter{ToolsListChanged: true, PromptsListChanged: true,
+		ResourcesListChanged: true}
+	err := l.client.Listen(l.client.Context(),
+		&rpc.Request{Method: "subscriptions/listen", Params: mcp.ListenParams{Notifications: filter}},
+		l.listsChanged)
 	if err != nil && l.client.Err() == nil {
 		l.log.Debug().Err(err).Msg("upstream does not announce changes of its lists")
 	}
@@ -159,7 +165,8 @@ func (l *link) notification(method string, params json.RawMessage) {
 		params = l.secrets.Set().JSON(params)
 		if c == nil {
 			l.session.logMessage(nil, params)
-			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).Msg("upstream says something outside of any single call")
+			l.log.Debug().Bytes("says", params[:min(len(params), maxLogLine)]).
+				Msg("upstream says something outside of any single call")
 			return
 		}
 		l.session.logMessage(c.caller, params)
@@ -177,7 +184,8 @@ func (l *link) notification(method string, params json.RawMessage) {
 			c.remote.Notification(method, params)
 			return
 		}
-		if method != "notifications/tasks" && method != "notifications/subscriptions/acknowledged" && !strings.HasPrefix(method, "notifications/tasks/") &&
+		if method != "notifications/tasks" && method != "notifications/subscriptions/acknowledged" &&
+			!strings.HasPrefix(method, "notifications/tasks/") &&
 			method != "notifications/tools/partial_result" {
 			l.session.tell(method, l.secrets.Set().JSON(toClient(params)))
 			return
@@ -208,7 +216,8 @@ func (l *link) request(ctx context.Context, method string, params json.RawMessag
 	}
 	if c == nil {
 		theirs := l.secrets.Set().JSON(toClient(params))
-		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok && (!roots || !errors.Is(err, errAnswered)) {
+		if answer, ok, err := l.forwards.ask(ctx, method, theirs); ok &&
+			(!roots || !errors.Is(err, errAnswered)) {
 			return answer, err
 		}
 		if stateless && !tools.CanDo(l.session.first.Load(), method, params) {
@@ -238,8 +247,10 @@ func (l *link) asks() (newest *call, err error) {
 	}
 	newest = calls[len(calls)-1]
 	for _, c := range calls {
-		if c != newest && (c.caller == nil || newest.caller == nil || !bytes.Equal(c.caller.Head(), newest.caller.Head())) {
-			return nil, rpc.Errorf(mcp.CodeInternalError, "the question names no task, and %d calls of several clients are under way: the server must name the task of the one that it asks", len(calls))
+		if c != newest && (c.caller == nil || newest.caller == nil ||
+			!bytes.Equal(c.caller.Head(), newest.caller.Head())) {
+			return nil, rpc.Errorf(mcp.CodeInternalError,
+				"the question names no task, and %d calls of several clients are under way: the server must name the task of the one that it asks", len(calls))
 		}
 	}
 	return newest, nil

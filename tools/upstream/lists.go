@@ -43,7 +43,8 @@ func joinLists(servers []*Server) lists {
 					l[method] = append(l[method], shownEntry{e, u})
 				case !u.clashes[key]:
 					u.clashes[key] = true
-					u.log.Warn().Str("list", method).Str("entry", e.Key).Str("other", other.name).Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
+					u.log.Warn().Str("list", method).Str("entry", e.Key).Str("other", other.name).
+						Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
 				}
 			}
 		}
@@ -53,7 +54,8 @@ func joinLists(servers []*Server) lists {
 
 // differs reports whether clients see a difference between two versions of a list.
 func (l lists) differs(method string, from lists) bool {
-	return !slices.EqualFunc(l[method], from[method], func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
+	return !slices.EqualFunc(l[method], from[method],
+		func(a, b shownEntry) bool { return bytes.Equal(a.Raw, b.Raw) })
 }
 
 // resource returns the server that lists a URI or a template, or whose template fits the URI best; nil if

@@ -15,7 +15,8 @@ const watchdog = processtest.Watchdog
 const childVar = processtest.ChildVar
 
 // children are servers, which the test binary is too.
-var children = map[string]func(args []string){"upstream": upstreamMain, "full": fullMain, "mirror": mirrorMain}
+var children = map[string]func(args []string){"upstream": upstreamMain, "full": fullMain,
+	"mirror": mirrorMain}
 
 func TestMain(m *testing.M) {
 	processtest.Main(m, children)

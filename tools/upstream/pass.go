@@ -27,7 +27,8 @@ import (
 
 // ownMeta are the keys of _meta that are about one connection, so runnel has its own on the other.
 var ownMeta = []string{
-	"progressToken", "partialResults", "partialResultToken", mcp.MetaVariables, mcp.MetaProtocolVersion, mcp.MetaClientCapabilities, mcp.MetaLogLevel,
+	"progressToken", "partialResults", "partialResultToken", mcp.MetaVariables, mcp.MetaProtocolVersion,
+	mcp.MetaClientCapabilities, mcp.MetaLogLevel,
 	mcp.MetaRelatedTask, mcp.MetaSubscriptionID,
 }
 
@@ -75,7 +76,8 @@ type shownClient struct {
 
 // shown returns the client that a server sees behind a caller; without one it is runnel itself.
 func shown(c *rpc.Caller, version string) shownClient {
-	client := shownClient{Info: rawjson.Encode(mcp.Implementation{Name: "runnel", Version: version}), Capabilities: capabilities(c)}
+	client := shownClient{Info: rawjson.Encode(mcp.Implementation{Name: "runnel", Version: version}),
+		Capabilities: capabilities(c)}
 	if c != nil && rawjson.IsObject(c.Meta.ClientInfo) {
 		client.Info = c.Meta.ClientInfo
 	}
@@ -88,5 +90,6 @@ func capabilities(c *rpc.Caller) json.RawMessage {
 	if c == nil {
 		return rawjson.Encode(remote.Capabilities(true))
 	}
-	return rawjson.Merge(rawjson.Merge(json.RawMessage("{}"), c.Meta.ClientCapabilities), rawjson.Encode(remote.Capabilities(false)))
+	return rawjson.Merge(rawjson.Merge(json.RawMessage("{}"), c.Meta.ClientCapabilities),
+		rawjson.Encode(remote.Capabilities(false)))
 }

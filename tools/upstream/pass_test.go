@@ -69,7 +69,8 @@ func mirrorMain([]string) {
 			answer(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":%s,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"mirror","version":"1"}}}`, capabilities)
 		case "initialize":
 			hello = string(m.Params)
-			answer(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"mirror","version":"1"}}`, cmp.Or(os.Getenv("VERSION"), "2025-11-25"), capabilities)
+			answer(`{"protocolVersion":%q,"capabilities":%s,"serverInfo":{"name":"mirror","version":"1"}}`,
+				cmp.Or(os.Getenv("VERSION"), "2025-11-25"), capabilities)
 		case "tools/list":
 			answer(`{"resultType":"complete","tools":[{"name":"t","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"x-hint":1},"x-own":{"n":1e400}}%s]}`,
 				strings.ReplaceAll(`,{"name":"who"},{"name":"steps"},{"name":"fail"},{"name":"ask"},{"name":"url"},{"name":"other"}`, `}`, `,"inputSchema":{"type":"object"}}`))
@@ -86,7 +87,9 @@ func mirrorMain([]string) {
 			fail()
 		case "prompts/get", "tools/call":
 			if stateless {
-				hello, level = string(m.Params), rawjson.StringMember(rawjson.Member(m.Params, "_meta"), "io.modelcontextprotocol/logLevel")
+				hello, level = string(m.Params),
+					rawjson.StringMember(rawjson.Member(m.Params, "_meta"),
+						"io.modelcontextprotocol/logLevel")
 			}
 			switch rawjson.StringMember(m.Params, "name") {
 			case "p":
@@ -134,9 +137,11 @@ func mirrored(t *testing.T, host, server string) (c *player, params func(more st
 	}
 	c = serveSet(t, set)
 	t.Cleanup(set.Close)
-	const info, capabilities = `{"name":"host","title":"The Host","version":"7","x-own":1}`, `{"elicitation":{"form":{},"url":{}},"sampling":{"x-own":1},"experimental":{"x":{"n":1}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
+	const info, capabilities = `{"name":"host","title":"The Host","version":"7","x-own":1}`,
+		`{"elicitation":{"form":{},"url":{}},"sampling":{"x-own":1},"experimental":{"x":{"n":1}},"extensions":{"io.modelcontextprotocol/ui":{"mimeTypes":["text/html;profile=mcp-app"]}}}`
 	if host == "2025" {
-		c.opening = c.ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":`+info+`}`)
+		c.opening = c.ask(0, "initialize",
+			`{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":`+info+`}`)
 		c.ask(1, "tools/list", `{}`)
 		return c, func(more string) string { return `{` + more + `}` }
 	}
@@ -178,11 +183,13 @@ func TestOldVersionsThroughWrap(t *testing.T) {
 					t.Fatal(err)
 				}
 				c := serveSet(t, set)
-				if got := c.ask(0, "initialize", `{"protocolVersion":"`+host+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`); !strings.Contains(got, `"protocolVersion":"`+host+`"`) {
+				if got := c.ask(0, "initialize",
+					`{"protocolVersion":"`+host+`","capabilities":{},"clientInfo":{"name":"t","version":"1"}}`); !strings.Contains(got, `"protocolVersion":"`+host+`"`) {
 					t.Errorf("initialize is answered by %s", got)
 				}
 				for i := range 2 {
-					if got := c.ask(10+i, "tools/call", `{"name":"steps"}`); !strings.Contains(got, `"content":[{"type":"resource_link","uri":"x:y","name":"l"}]`) {
+					if got := c.ask(10+i, "tools/call", `{"name":"steps"}`); !strings.Contains(got,
+						`"content":[{"type":"resource_link","uri":"x:y","name":"l"}]`) {
 						t.Errorf("the result is %s", got)
 					}
 				}
@@ -197,8 +204,10 @@ func TestErrorOfATaskThroughWrap(t *testing.T) {
 	c := speak(t, "", newMirror(t))
 	for i := range 2 {
 		created := c.ask(10+i, "tools/call", `{"name":"fail","task":{}}`)
-		id := rawjson.StringMember(rawjson.Member(rawjson.Member([]byte(created), "result"), "task"), "taskId")
-		if got := c.ask(20+i, "tasks/result", `{"taskId":"`+id+`"}`); !strings.Contains(got, `"error":{"code":-32042,"message":"sign in","data":{"n":12345678901234567890}}`) {
+		id := rawjson.StringMember(rawjson.Member(rawjson.Member([]byte(created), "result"), "task"),
+			"taskId")
+		if got := c.ask(20+i, "tasks/result", `{"taskId":"`+id+`"}`); !strings.Contains(got,
+			`"error":{"code":-32042,"message":"sign in","data":{"n":12345678901234567890}}`) {
 			t.Errorf("%s\ntasks/result is answered by %s", created, got)
 		}
 	}
@@ -232,8 +241,10 @@ func TestQuestionAboutAPromptAcrossTheEras(t *testing.T) {
 	for i := range 2 {
 		id := 10 * (i + 1)
 		asked := c.ask(id, "prompts/get", params(`"name":"ask"`))
-		state := `"requestState":` + string(rawjson.Member(rawjson.Member([]byte(asked), "result"), "requestState"))
-		for n, wrong := range []string{`"name":"p",` + state + `,` + response, `"name":"ask",` + state, `"name":"ask","requestState":"x",` + response} {
+		state := `"requestState":` + string(rawjson.Member(rawjson.Member([]byte(asked), "result"),
+			"requestState"))
+		for n, wrong := range []string{`"name":"p",` + state + `,` + response, `"name":"ask",` + state,
+			`"name":"ask","requestState":"x",` + response} {
 			if got := c.ask(id+1+n, "prompts/get", params(wrong)); !strings.Contains(got, refused) {
 				t.Errorf("%s is answered by %s", wrong, got)
 			}
@@ -266,11 +277,13 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if _, err := f.hold(t.Context(), "roots/list", nil); err == nil || !strings.Contains(err.Error(), "the limit is 16") {
+			if _, err := f.hold(t.Context(), "roots/list", nil); err == nil ||
+				!strings.Contains(err.Error(), "the limit is 16") {
 				t.Errorf("one more is answered by %v", err)
 			}
 			for range maxHeld { // after parkedTTL
-				if err := <-answers; err == nil || !strings.Contains(err.Error(), "no request of the client within 10m0s") {
+				if err := <-answers; err == nil ||
+					!strings.Contains(err.Error(), "no request of the client within 10m0s") {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -300,8 +313,11 @@ func TestExtensionsOfAServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			for range 2 {
-				got := serveSet(t, set).ask(0, "initialize", `{"protocolVersion":"2025-11-25","capabilities":`+capabilities+`,"clientInfo":{"name":"host","version":"1"}}`)
-				if !strings.Contains(got, `"experimental"`) || !strings.Contains(got, want) || want == "" && strings.Contains(got, "extensions") {
+				got := serveSet(t, set).ask(0, "initialize",
+					`{"protocolVersion":"2025-11-25","capabilities":`+capabilities+
+						`,"clientInfo":{"name":"host","version":"1"}}`)
+				if !strings.Contains(got, `"experimental"`) || !strings.Contains(got, want) ||
+					want == "" && strings.Contains(got, "extensions") {
 					t.Errorf("initialize is answered by %s", got)
 				}
 			}
@@ -335,19 +351,23 @@ func TestWrappedIsNotChanged(t *testing.T) {
 				return line
 			}
 			const big = `12345678901234567890`
-			want(c.opening, `"experimental":{"claude/channel":{"n":1}}`, `"io.modelcontextprotocol/skills":{"n":`+big+`}`, `"x-capability":{"n":1}`)
+			want(c.opening, `"experimental":{"claude/channel":{"n":1}}`,
+				`"io.modelcontextprotocol/skills":{"n":`+big+`}`, `"x-capability":{"n":1}`)
 			for range 2 {
 				ask("tools/list", ``, `"annotations":{"readOnlyHint":true,"x-hint":1}`, `"x-own":{"n":1e400}`)
 				ask("prompts/list", ``, `{"name":"p","x-own":1}`)
 				meta := `"_meta":{"traceparent":"00-1","x/tenant":{"n":` + big + `},"progressToken":"mine"}`
 				got := ask("tools/call", `"name":"t","arguments":{"n":1e400},"x-own":`+big+`,`+meta,
 					`"structuredContent":{"n":1e400}`, `"x/big":`+big, `"x-own":{"n":`+big+`}`,
-					`\"traceparent\":\"00-1\"`, `\"x/tenant\":{\"n\":`+big+`}`, `\"arguments\":{\"n\":1e400}`, `\"x-own\":`+big)
+					`\"traceparent\":\"00-1\"`, `\"x/tenant\":{\"n\":`+big+`}`, `\"arguments\":{\"n\":1e400}`,
+					`\"x-own\":`+big)
 				if strings.Contains(got, `\"mine\"`) {
 					t.Errorf("the token of another connection: %s", got)
 				}
-				ask("tools/call", `"name":"who"`, `The Host`, `\"x-own\":1`, `\"url\":{}`, `\"experimental\":{\"x\":{\"n\":1}}`, `io.modelcontextprotocol/ui`, `profile=mcp-app`)
-				ask("prompts/get", `"name":"p",`+meta, `\"traceparent\":\"00-1\"`, `\"x/tenant\":{\"n\":`+big+`}`)
+				ask("tools/call", `"name":"who"`, `The Host`, `\"x-own\":1`, `\"url\":{}`,
+					`\"experimental\":{\"x\":{\"n\":1}}`, `io.modelcontextprotocol/ui`, `profile=mcp-app`)
+				ask("prompts/get", `"name":"p",`+meta, `\"traceparent\":\"00-1\"`,
+					`\"x/tenant\":{\"n\":`+big+`}`)
 				want(c.await(`"progress":0.5`), `"progressToken":"mine"`, `"x-own":1`)
 				ask("skills/list", `"cursor":"a",`+meta, `\"cursor\":\"a\"`, `\"traceparent\":\"00-1\"`)
 				const failure = `"error":{"code":-32042,"message":"sign in","data":{"n":` + big + `}}`
@@ -362,15 +382,27 @@ func TestWrappedIsNotChanged(t *testing.T) {
 				}
 				c.kept = nil
 				ask("tools/call", `"name":"steps",`+level, `"resource_link"`)
-				want(strings.Join(c.kept, ""), `"progressToken":"steps","progress":0.5,"total":3,"message":"one","x-own":1`, `"level":"debug","data":"first"`, `"level":"error","data":"second"`, `"progressToken":"steps","progress":2.5,"total":3`)
-				c.kept = slices.DeleteFunc(c.kept, func(line string) bool { return strings.Contains(line, `"running for `) }) // the machine is busy
-				if got := strings.Join(c.kept, ""); len(c.kept) != 4 || strings.Index(got, `"progress":0.5`) > strings.Index(got, "first") || strings.Index(got, "first") > strings.Index(got, "second") || strings.Index(got, "second") > strings.Index(got, `"progress":2.5`) {
+				want(strings.Join(c.kept, ""),
+					`"progressToken":"steps","progress":0.5,"total":3,"message":"one","x-own":1`,
+					`"level":"debug","data":"first"`, `"level":"error","data":"second"`,
+					`"progressToken":"steps","progress":2.5,"total":3`)
+				// The machine is busy.
+				c.kept = slices.DeleteFunc(c.kept,
+					func(line string) bool { return strings.Contains(line, `"running for `) })
+				if got := strings.Join(c.kept, ""); len(c.kept) != 4 ||
+					strings.Index(got, `"progress":0.5`) > strings.Index(got, "first") ||
+					strings.Index(got, "first") > strings.Index(got, "second") ||
+					strings.Index(got, "second") > strings.Index(got, `"progress":2.5`) {
 					t.Errorf("the order is %q", c.kept)
 				}
 				c.kept = nil
-				ask("tools/call", `"name":"who",`+strings.Replace(level, "debug", "warning", 1), map[string]string{"2025": "debug", "2026": map[string]string{"2025": "debug", "2026": "warning"}[server]}[host])
+				ask("tools/call", `"name":"who",`+strings.Replace(level, "debug", "warning", 1),
+					map[string]string{"2025": "debug",
+						"2026": map[string]string{"2025": "debug", "2026": "warning"}[server]}[host])
 
-				if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","method":"notifications/x-client","params":{"n":%s}}`+"\n", big); err != nil {
+				if _, err := fmt.Fprintf(c.in,
+					`{"jsonrpc":"2.0","method":"notifications/x-client","params":{"n":%s}}`+"\n",
+					big); err != nil {
 					t.Fatal(err)
 				}
 				if host == "2025" {
@@ -400,12 +432,15 @@ func testQuestions(t *testing.T, c *player, host, server string, params func(str
 				key = string(it.Name)
 			}
 			*id++
-			c.send(*id, method, params(`"name":"ask","requestState":`+string(rawjson.Member(result, "requestState"))+`,"inputResponses":{"`+key+`":{"action":"accept","content":{},"x-own":1,"_meta":{"x/key":2}}}`))
+			c.send(*id, method, params(`"name":"ask","requestState":`+
+				string(rawjson.Member(result, "requestState"))+`,"inputResponses":{"`+key+
+				`":{"action":"accept","content":{},"x-own":1,"_meta":{"x/key":2}}}`))
 		}
 		if !strings.Contains(question, `"x-own":1`) || !strings.Contains(question, `"x/key":1`) {
 			t.Errorf("%s: the question is %s", method, question)
 		}
-		if got := c.await(fmt.Sprintf(`"id":%d,`, *id)); !strings.Contains(got, `\"x-own\":1`) || !strings.Contains(got, `\"x/key\":2`) {
+		if got := c.await(fmt.Sprintf(`"id":%d,`, *id)); !strings.Contains(got, `\"x-own\":1`) ||
+			!strings.Contains(got, `\"x/key\":2`) {
 			t.Errorf("%s: the answer is %s", method, got)
 		}
 	}
@@ -419,10 +454,13 @@ func testQuestions(t *testing.T, c *player, host, server string, params func(str
 		*id++
 		c.send(*id, "tools/call", params(`"name":"`+name+`"`))
 		question := c.await(`"message":"Which?"`)
-		if _, err := fmt.Fprintf(c.in, `{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":{"x":1}}}`+"\n", rawjson.Member([]byte(question), "id")); err != nil {
+		if _, err := fmt.Fprintf(c.in,
+			`{"jsonrpc":"2.0","id":%s,"error":{"code":-7,"message":"no","data":{"x":1}}}`+"\n",
+			rawjson.Member([]byte(question), "id")); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.await(fmt.Sprintf(`"id":%d,`, *id)); !strings.Contains(got, `{\"code\":-7,\"message\":\"no\",\"data\":{\"x\":1}}`) {
+		if got := c.await(fmt.Sprintf(`"id":%d,`, *id)); !strings.Contains(got,
+			`{\"code\":-7,\"message\":\"no\",\"data\":{\"x\":1}}`) {
 			t.Errorf("the refusal of %s is %s", name, got)
 		}
 	}

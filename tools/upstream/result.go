@@ -30,7 +30,8 @@ func (c *call) result(raw json.RawMessage) (*mcp.CallToolResult, error) {
 	compared, rest := came.Compare(result.Content)
 	id := c.theirTask(result.Content)
 	result.Content, rest = c.withoutLog(id, result.Content), c.withoutLog(id, rest)
-	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed && compared != tracker.ResultEmpty && !c.remote.CutShort() {
+	if result.Meta[mcp.MetaCommand] != nil && compared != tracker.NoneStreamed &&
+		compared != tracker.ResultEmpty && !c.remote.CutShort() {
 		// The tool is another runnel's command, whose result shows what has come, shaped.
 		c.renameLog(id, result)
 		_, rest = came.Compare(tools.OnlyEnd(tools.SplitEnd(result)))
@@ -77,7 +78,8 @@ func readResult(raw json.RawMessage) (*mcp.CallToolResult, error) {
 		case "_meta":
 			for meta := rawjson.Over(it.Value); meta.Next(); {
 				key := string(meta.Name)
-				if slices.Contains(ownMeta, key) || key == mcp.MetaServerInfo { // it is about the server's task and connection
+				// it is about the server's task and connection.
+				if slices.Contains(ownMeta, key) || key == mcp.MetaServerInfo {
 					continue
 				}
 				if result.Meta == nil {

@@ -41,7 +41,8 @@ func (l *link) confined() (start func(*exec.Cmd) (func(), error), guard func(pgi
 			end = func() {
 				stop()
 				if list := p.Refused(); len(list) > 0 {
-					l.log.Warn().Strs("refused", list).Msg("the sandbox of an upstream has refused connections")
+					l.log.Warn().Strs("refused", list).
+						Msg("the sandbox of an upstream has refused connections")
 				}
 			}
 		}

@@ -56,7 +56,8 @@ func TestSandboxedServer(t *testing.T) {
 						temporary[where] = true
 					}
 				}
-				if _, _, err := b.call("die", &tools.Call{}); err == nil || !strings.Contains(err.Error(), "last words") {
+				if _, _, err := b.call("die", &tools.Call{}); err == nil ||
+					!strings.Contains(err.Error(), "last words") {
 					t.Errorf("got %v", err)
 				}
 			}
@@ -86,7 +87,8 @@ func TestServerWithoutItsSandbox(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	conf := config.Upstream{Command: []string{os.Args[0], "env"}, Env: processtest.Env("upstream"), Sandbox: &config.Sandbox{Limits: config.SandboxLimits{Processes: 5}}}
+	conf := config.Upstream{Command: []string{os.Args[0], "env"}, Env: processtest.Env("upstream"),
+		Sandbox: &config.Sandbox{Limits: config.SandboxLimits{Processes: 5}}}
 	u, err := New("bounded", conf, config.Base{Dir: t.TempDir()}, zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)

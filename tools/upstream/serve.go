@@ -56,7 +56,8 @@ func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.Ser
 			s.needFresh(ctx, nil, initialize, true, s.unknown)
 		})
 	}
-	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation, instructions string) (mcp.Implementation, string) {
+	srv.Introduce(func(c *rpc.Caller, info mcp.Implementation,
+		instructions string) (mcp.Implementation, string) {
 		s.Meet(c)
 		return s.introduce(info, instructions, wraps)
 	})
@@ -138,7 +139,8 @@ func (s *Set) declare(c *rpc.Caller, caps *mcp.ServerCapabilities) {
 			case "extensions":
 				for ext := rawjson.Over(it.Value); takesExtensions && ext.Next(); {
 					switch name := string(ext.Name); {
-					case name == mcp.ExtensionTasks, name == mcp.ExtensionTaskPartials, caps.Extensions[name] != nil:
+					case name == mcp.ExtensionTasks, name == mcp.ExtensionTaskPartials,
+						caps.Extensions[name] != nil:
 					default:
 						caps.Extensions = with(caps.Extensions, name, ext.Value)
 					}
@@ -170,7 +172,8 @@ func with(members map[string]json.RawMessage, name string, value json.RawMessage
 }
 
 // introduce names the wrapped server, if it is known, and joins the instructions of all servers.
-func (s *Set) introduce(info mcp.Implementation, instructions string, wraps bool) (mcp.Implementation, string) {
+func (s *Set) introduce(info mcp.Implementation, instructions string,
+	wraps bool) (mcp.Implementation, string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, u := range s.servers {
@@ -215,13 +218,15 @@ func (s *Set) listPrompts(ctx context.Context, c *rpc.Caller, params json.RawMes
 }
 
 // Resources returns a page of the resources of all upstreams, and starts these first.
-func (s *Set) Resources(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+func (s *Set) Resources(ctx context.Context, c *rpc.Caller,
+	cursor string) (page []json.RawMessage, next string) {
 	s.needList(ctx, c, resourceList)
 	return entryPage(s.joined()[resourceList], cursor)
 }
 
 // Templates returns a page of the resource templates of all upstreams, and starts these first.
-func (s *Set) Templates(ctx context.Context, c *rpc.Caller, cursor string) (page []json.RawMessage, next string) {
+func (s *Set) Templates(ctx context.Context, c *rpc.Caller,
+	cursor string) (page []json.RawMessage, next string) {
 	s.needList(ctx, c, templateList)
 	return entryPage(s.joined()[templateList], cursor)
 }
@@ -233,7 +238,8 @@ func (s *Set) Ours(cursor string) bool {
 }
 
 // Read answers resources/read.
-func (s *Set) Read(ctx context.Context, c *rpc.Caller, uri string, params json.RawMessage) (json.RawMessage, error) {
+func (s *Set) Read(ctx context.Context, c *rpc.Caller, uri string,
+	params json.RawMessage) (json.RawMessage, error) {
 	return s.forwardURI(ctx, c, uri, "resources/read", params)
 }
 
@@ -253,7 +259,8 @@ func (s *Set) Hints() mcp.Cacheable {
 
 // forwardPrompt passes on a request about a prompt to the server that has it; params makes the params from
 // the prompt's name there.
-func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string, params func(theirs string) json.RawMessage) (json.RawMessage, error) {
+func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method string,
+	params func(theirs string) json.RawMessage) (json.RawMessage, error) {
 	u := owner(s.joined()[promptList], name)
 	if u == nil {
 		s.needFresh(ctx, c, promptList, true, func(u *Server) bool { return u.mayHave(name) })
@@ -266,9 +273,10 @@ func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method str
 }
 
 func (s *Set) getPrompt(ctx context.Context, c *rpc.Caller, params json.RawMessage) (any, error) {
-	result, err := s.forwardPrompt(ctx, c, rawjson.StringMember(params, "name"), "prompts/get", func(theirs string) json.RawMessage {
-		return rawjson.WithMember(params, "name", theirs)
-	})
+	result, err := s.forwardPrompt(ctx, c, rawjson.StringMember(params, "name"),
+		"prompts/get", func(theirs string) json.RawMessage {
+			return rawjson.WithMember(params, "name", theirs)
+		})
 	return result, err
 }
 
@@ -277,9 +285,10 @@ func (s *Set) complete(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	ref := rawjson.Member(params, "ref")
 	switch rawjson.StringMember(ref, "type") {
 	case "ref/prompt":
-		return s.forwardPrompt(ctx, c, rawjson.StringMember(ref, "name"), "completion/complete", func(theirs string) json.RawMessage {
-			return rawjson.WithMember(params, "ref", rawjson.WithMember(ref, "name", theirs))
-		})
+		return s.forwardPrompt(ctx, c, rawjson.StringMember(ref, "name"),
+			"completion/complete", func(theirs string) json.RawMessage {
+				return rawjson.WithMember(params, "ref", rawjson.WithMember(ref, "name", theirs))
+			})
 	case "ref/resource":
 		return s.forwardURI(ctx, c, rawjson.StringMember(ref, "uri"), "completion/complete", params)
 	}

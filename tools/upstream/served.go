@@ -41,7 +41,8 @@ func (t *servedTool) Replace(tools.Tool) {}
 
 // Call calls the tool at the server and writes its output to out. Content of any kind, errors and questions
 // are passed on as they are. If the server dies or hangs, the error says so.
-func (t *servedTool) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+func (t *servedTool) Call(ctx context.Context, in *tools.Call,
+	out *tools.Output) (*mcp.CallToolResult, error) {
 	out.Log().SetLimit(int64(config.DefaultMaxOutput))
 	var c *call
 	var raw json.RawMessage

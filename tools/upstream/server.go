@@ -30,7 +30,8 @@ type Server struct {
 	client   shownClient // set by remember
 	remember sync.Once
 
-	ctx   context.Context // ends when the server is no longer wanted, or will not be started again; its cause says why
+	// Ends when the server is no longer wanted, or will not be started again; its cause says why.
+	ctx   context.Context
 	end   context.CancelCauseFunc
 	begin sync.Once
 	busy  sync.RWMutex // read-locked by each call; retire takes it for good
@@ -43,13 +44,14 @@ type Server struct {
 	diary    diary
 
 	// Owned by the Set, and guarded by its lock.
-	session  *session        // set before the server can be called
-	subs     *subscriptions  // likewise
-	told     bool            // it has introduced itself, or it will not be started again
-	recalled bool            // its lists from the last time were known
-	catalog  *catalog        // its lists, or those from the last time; nil: unknown, or it will not be started again
-	tools    []tools.Tool    // those that the config wants
-	clashes  map[string]bool // taken names that a warning was logged for
+	session  *session       // set before the server can be called
+	subs     *subscriptions // likewise
+	told     bool           // it has introduced itself, or it will not be started again
+	recalled bool           // its lists from the last time were known
+	// Its lists, or those from the last time; nil: unknown, or it will not be started again.
+	catalog *catalog
+	tools   []tools.Tool    // those that the config wants
+	clashes map[string]bool // taken names that a warning was logged for
 
 	mu      sync.Mutex
 	link    *link         // nil: it is starting, pauses before a start, or has ended
@@ -189,7 +191,8 @@ func (u *Server) run(learn func(change func(*catalog))) {
 	defer u.diary.close()
 	defer time.AfterFunc(u.times.list, func() {
 		if !u.answered[toolList].IsSet() {
-			u.log.Warn().Stringer("after", u.times.list).Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
+			u.log.Warn().Stringer("after", u.times.list).
+				Msg("upstream has not answered initialize and tools/list yet: its tools are missing until it does")
 		}
 		u.late.Set() // after the log's line, which explains the list that is answered now
 	}).Stop()
@@ -200,7 +203,8 @@ func (u *Server) run(learn func(change func(*catalog))) {
 			return
 		}
 		if !u.config.Restart.Again(err != errEnded) {
-			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).Msg("upstream has ended: its tools are gone")
+			u.log.Error().Err(err).Str("restart", string(u.config.Restart)).
+				Msg("upstream has ended: its tools are gone")
 			u.diary.note("%s%v; it is not started again (restart: %s)", endedWords, err, u.config.Restart)
 			u.end(fmt.Errorf("%w; it is not started again (restart: %s)", err, u.config.Restart))
 			learn(nil)
@@ -225,7 +229,8 @@ var errEnded = errors.New("the server ended (exit code 0)")
 
 // start starts or reaches the server.
 func (u *Server) start() (*link, error) {
-	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start, fmt.Errorf("it did not start within %v", u.times.start))
+	ctx, cancel := context.WithTimeoutCause(u.ctx, u.times.start,
+		fmt.Errorf("it did not start within %v", u.times.start))
 	defer cancel()
 	l := newLink(u.definition, u.session, u.subs)
 	l.stderr.diary = &u.diary
@@ -277,7 +282,8 @@ func (u *Server) serve(learn func(change func(*catalog))) error {
 	case <-u.ctx.Done():
 	}
 	reason := client.Err()
-	u.connect(nil, errors.New("it is being stopped")) // before its calls end, so that a caller who tries again gets the next connection
+	// before its calls end, so that a caller who tries again gets the next connection.
+	u.connect(nil, errors.New("it is being stopped"))
 	if errors.Is(reason, errHung) {
 		l.end(reason)
 	}

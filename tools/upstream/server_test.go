@@ -53,11 +53,13 @@ func TestUpstreamRestarts(t *testing.T) {
 		end    string
 		again  bool
 	}{
-		{"on-failure", "die", true}, {"on-failure", "leave", false}, {"always", "die", true}, {"always", "leave", true}, {"never", "die", false}, {"never", "leave", false},
+		{"on-failure", "die", true}, {"on-failure", "leave", false}, {"always", "die", true},
+		{"always", "leave", true}, {"never", "die", false}, {"never", "leave", false},
 	} {
 		t.Run(string(c.policy)+" "+c.end, func(t *testing.T) {
 			t.Parallel()
-			b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Restart = c.policy }, c.end, "pid"))
+			b := newBehind(t, fake(t, "fake", func(u *config.Upstream) { u.Restart = c.policy },
+				c.end, "pid"))
 			b.mustCall("pid")
 			if _, _, err := b.call(c.end, &tools.Call{}); err == nil {
 				t.Error("no error")
@@ -68,7 +70,8 @@ func TestUpstreamRestarts(t *testing.T) {
 			}
 			b.await("")
 			_, err := b.servers[0].connected(t.Context(), nil)
-			if err == nil || !strings.Contains(err.Error(), "it is not started again (restart: "+string(c.policy)+")") {
+			if err == nil || !strings.Contains(err.Error(),
+				"it is not started again (restart: "+string(c.policy)+")") {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -78,7 +81,10 @@ func TestUpstreamRestarts(t *testing.T) {
 // A server that cannot be started is tried again after pauses that grow up to a limit; nothing else suffers.
 func TestUpstreamBackoff(t *testing.T) {
 	t.Parallel()
-	bad := fake(t, "bad", func(u *config.Upstream) { u.Command = []string{"sh", "-c", "echo no licence >&2; exit 7"} })
+	bad := fake(t, "bad", func(u *config.Upstream) {
+		u.Command = []string{"sh", "-c",
+			"echo no licence >&2; exit 7"}
+	})
 	bad.times.longest = 40 * time.Millisecond
 	b := newBehind(t, bad, fake(t, "good", nil, "pid"))
 	if got := b.names(); got != "pid" {
@@ -96,13 +102,16 @@ func TestUpstreamBackoff(t *testing.T) {
 	if want := "10ms 20ms 40ms 40ms"; strings.Join(got, " ") != want {
 		t.Errorf("pauses %q, want %s", got, want)
 	}
-	if !strings.Contains(b.logs.String(), `cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence",`) { // once, though it is started twice
+	// Once, though it is started twice.
+	if !strings.Contains(b.logs.String(),
+		`cannot start: initialize: the server ended with exit status 7; it wrote last:\nno licence",`) {
 		t.Errorf("the log does not tell why:\n%s", b.logs)
 	}
 	missing := fake(t, "missing", func(u *config.Upstream) { u.Command = []string{"no-such-program"} })
 	missing.times.down = time.Millisecond
 	newBehind(t, missing).Need(t.Context(), nil)
-	if _, err := missing.connected(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
+	if _, err := missing.connected(t.Context(), nil); err == nil ||
+		!strings.Contains(err.Error(), "upstream missing: cannot start no-such-program: not found in PATH=") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -128,7 +137,9 @@ func TestUpstreamHangs(t *testing.T) {
 		first := b.mustCall("pid")
 		began := time.Now()
 		_, _, err := b.call("hang", &tools.Call{})
-		if !errors.Is(err, errHung) || !strings.Contains(err.Error(), "upstream fake: the server hangs: while a call was silent it left a ping unanswered for 4s") {
+		if !errors.Is(err, errHung) ||
+			!strings.Contains(err.Error(),
+				"upstream fake: the server hangs: while a call was silent it left a ping unanswered for 4s") {
 			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 		if second := b.mustCall("pid"); second == first {
@@ -186,7 +197,8 @@ func TestUpstreamTalks(t *testing.T) {
 	// A result whose content was streamed (PR #383) is whole here.
 	in := &tools.Call{}
 	result, output, err = b.call("chunks", in)
-	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) || string(result.StructuredContent) != `{"n":1}` || in.Said.Rest == nil || len(*in.Said.Rest) > 0 {
+	if err != nil || firstText(result) != "chunk 0\nchunk 1\nchunk 2\n" || output != firstText(result) ||
+		string(result.StructuredContent) != `{"n":1}` || in.Said.Rest == nil || len(*in.Said.Rest) > 0 {
 		t.Errorf("%+v, %v, output %q", result, err, output)
 	}
 }
@@ -200,8 +212,10 @@ func TestUpstreamProgress(t *testing.T) {
 	progress := partials.NewProgress([]byte(`{"jsonrpc":"2.0"`), json.RawMessage(`"t"`), "", true)
 	log := partials.NewLog(nil)
 	var got []byte
-	out := tools.NewOutput(t.Context(), log, func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
-	if _, err := b.Tools.Lookup("talk").Call(t.Context(), &tools.Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
+	out := tools.NewOutput(t.Context(), log,
+		func(done, total float64, message string) { got = progress.Report(got, done, total, message) })
+	if _, err := b.Tools.Lookup("talk").
+		Call(t.Context(), &tools.Call{Arguments: json.RawMessage(`{}`)}, out); err != nil {
 		t.Fatal(err)
 	}
 	batch, _, _ := log.ReadAt(t.Context(), 0, 1<<20)
@@ -234,7 +248,8 @@ func TestUpstreamAsks(t *testing.T) {
 		t.Errorf("question %s", question)
 	}
 	c.answer(question, `{"action":"accept","content":{"name":"Ada"}}`)
-	if got := c.await(`"id":1,`); !strings.Contains(got, `got {\"action\":\"accept\",\"content\":{\"name\":\"Ada\"}}`) {
+	if got := c.await(`"id":1,`); !strings.Contains(got,
+		`got {\"action\":\"accept\",\"content\":{\"name\":\"Ada\"}}`) {
 		t.Errorf("the answer becomes %s", got)
 	}
 	c.send(2, "tools/call", `{"name":"askAtLength"}`)
@@ -253,12 +268,14 @@ func TestUpstreamAsks(t *testing.T) {
 func TestWhoseQuestionIsIt(t *testing.T) {
 	callers := make(chan *rpc.Caller, 2)
 	srv := rpc.NewServer(nil)
-	srv.Handle(rpc.Stateless, "hello", func(_ context.Context, c *rpc.Caller, _ json.RawMessage) (any, error) {
+	srv.Handle(rpc.Stateless, "hello", func(_ context.Context, c *rpc.Caller,
+		_ json.RawMessage) (any, error) {
 		callers <- c
 		return nil, nil
 	})
 	const hello = `{"jsonrpc":"2.0","id":%[1]d,"sessionId":%[1]d,"method":"hello","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}` + "\n"
-	if err := srv.Serve(t.Context(), strings.NewReader(fmt.Sprintf(hello, 1)+fmt.Sprintf(hello, 2)), io.Discard); err != nil {
+	if err := srv.Serve(t.Context(), strings.NewReader(fmt.Sprintf(hello, 1)+fmt.Sprintf(hello, 2)),
+		io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	one, other := <-callers, <-callers
@@ -278,8 +295,11 @@ func TestWhoseQuestionIsIt(t *testing.T) {
 			l.calls = append(l.calls, &call{caller: caller})
 		}
 		c, err := l.asks()
-		if asked := slices.Index(l.calls, c) + 1; asked != test.asked || (err == nil) != (test.complaint == "") || err != nil && !strings.Contains(err.Error(), test.complaint) {
-			t.Errorf("of %d calls %d is asked, %v; want %d, %q", len(test.callers), asked, err, test.asked, test.complaint)
+		if asked := slices.Index(l.calls, c) + 1; asked != test.asked ||
+			(err == nil) != (test.complaint == "") ||
+			err != nil && !strings.Contains(err.Error(), test.complaint) {
+			t.Errorf("of %d calls %d is asked, %v; want %d, %q", len(test.callers), asked, err, test.asked,
+				test.complaint)
 		}
 	}
 }
@@ -302,10 +322,12 @@ func TestUpstreamContentIsObjects(t *testing.T) {
 	if err != nil || firstText(result) != "good" || output != "good" {
 		t.Errorf("got %+v, %v, output %q", result, err, output)
 	}
-	if logs := b.logs.String(); !strings.Contains(logs, `"count":4`) || !strings.Contains(logs, "it is left out") {
+	if logs := b.logs.String(); !strings.Contains(logs, `"count":4`) ||
+		!strings.Contains(logs, "it is left out") {
 		t.Errorf("the log does not tell of it:\n%s", logs)
 	}
-	if _, _, err = b.call("no-result", &tools.Call{}); err == nil || err.Error() != "upstream fake: its result cannot be read: content[1] is not an object" {
+	if _, _, err = b.call("no-result", &tools.Call{}); err == nil ||
+		err.Error() != "upstream fake: its result cannot be read: content[1] is not an object" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -316,7 +338,8 @@ func TestUpstreamRefuses(t *testing.T) {
 	b := newBehind(t, fake(t, "fake", nil, "wrong"))
 	_, _, err := b.call("wrong", &tools.Call{})
 	var wire *rpc.Error
-	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "no such thing" || wire.Data == nil {
+	if !errors.As(err, &wire) || wire.Code != mcp.CodeInvalidParams || wire.Message != "no such thing" ||
+		wire.Data == nil {
 		t.Errorf("got %+v", err)
 	}
 }
@@ -329,7 +352,8 @@ func TestUpstreamCodes(t *testing.T) {
 	for _, code := range slices.Concat(codes, codes) {
 		_, _, err := b.call(code, &tools.Call{})
 		var wire *rpc.Error
-		if !errors.As(err, &wire) || fmt.Sprint(wire.Code) != code || wire.Message != "no" || string(rawjson.Encode(wire.Data)) != `{"x":1}` {
+		if !errors.As(err, &wire) || fmt.Sprint(wire.Code) != code || wire.Message != "no" ||
+			string(rawjson.Encode(wire.Data)) != `{"x":1}` {
 			t.Errorf("%s comes as %+v", code, err)
 		}
 	}
@@ -363,10 +387,12 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	t.Parallel()
 	odd := fake(t, "a", func(u *config.Upstream) {
 		u.Env["ODD"] = "1"
-		u.Allow = []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons", "odd-meta", "nulls"}
+		u.Allow = []string{"x", "two words", "text", "none", "missing", "odd-output", "odd-icons",
+			"odd-meta", "nulls"}
 		u.Prefix = "p."
 	}, "x", "y")
-	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd, fake(t, "b", func(u *config.Upstream) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
+	b := newBehind(t, fake(t, "c", nil, "p.x", "z", "own"), odd,
+		fake(t, "b", func(u *config.Upstream) { u.Deny = []string{"secret"} }, "z", "secret", "w"))
 	own := tools.Func("own", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
 		return mcp.Result("mine"), nil
 	})
@@ -374,10 +400,12 @@ func TestUpstreamLeavesOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.await("own p.none p.nulls p.two_words p.x w z")
-	if got, _, err := b.call("p.two_words", &tools.Call{}); err != nil || !strings.HasPrefix(firstText(got), "two words ") {
+	if got, _, err := b.call("p.two_words", &tools.Call{}); err != nil ||
+		!strings.HasPrefix(firstText(got), "two words ") {
 		t.Errorf("the server is asked for %v, %v", got, err)
 	}
-	if nulls, _ := json.Marshal(b.Tools.Lookup("p.nulls").Describe()); bytes.Contains(nulls, []byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
+	if nulls, _ := json.Marshal(b.Tools.Lookup("p.nulls").Describe()); bytes.Contains(nulls,
+		[]byte("null,")) || bytes.Contains(nulls, []byte("null}")) {
 		t.Errorf("the list has %s", nulls)
 	}
 	if got := b.mustCall("own"); got != "mine" {
@@ -389,7 +417,9 @@ func TestUpstreamLeavesOut(t *testing.T) {
 	for _, want := range []string{
 		`"tool":"text","message":"a tool of an upstream is left out"`,
 		`"tool":"odd-output","message":"a tool of an upstream is left out"`,
-		`"tool":"odd-icons","message":"a tool of an upstream is left out"`, `"tool":"odd-meta","message":"a tool of an upstream is left out"`, `"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
+		`"tool":"odd-icons","message":"a tool of an upstream is left out"`,
+		`"tool":"odd-meta","message":"a tool of an upstream is left out"`,
+		`"tool":"missing","message":"allow or deny name a tool that the upstream does not have"`,
 		`"upstream":"a","entry":"{\"name\":5}","message":"a tool of an upstream is left out: it cannot be read"`, `"entry":"7"`,
 		`"upstream":"c","tool":"p.x","message":"a tool of an upstream is left out: there is another one of its name`, `"upstream":"c","tool":"z"`, `"upstream":"c","tool":"own"`,
 	} {
@@ -515,7 +545,8 @@ func TestUpstreamEnvironment(t *testing.T) {
 // A runnel that is its own upstream does not start itself for ever.
 func TestUpstreamOfItself(t *testing.T) {
 	t.Parallel()
-	_, err := New("self", config.Upstream{Command: []string{"runnel"}}, config.Base{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
+	_, err := New("self", config.Upstream{Command: []string{"runnel"}},
+		config.Base{Vars: []string{"RUNNEL_HOPS=8"}}, zerolog.Nop())
 	if err == nil || !strings.Contains(err.Error(), "there are 8 runnels before this one") {
 		t.Errorf("got %v", err)
 	}
@@ -529,7 +560,8 @@ func TestUpstreamOfItself(t *testing.T) {
 		w.WriteHeader(http.StatusNotFound)
 	}))
 	defer far.Close()
-	u, err := New("far", config.Upstream{URL: far.URL}, config.Base{Vars: []string{"RUNNEL_HOPS=1"}}, zerolog.Nop())
+	u, err := New("far", config.Upstream{URL: far.URL}, config.Base{Vars: []string{"RUNNEL_HOPS=1"}},
+		zerolog.Nop())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -541,7 +573,8 @@ func TestUpstreamOfItself(t *testing.T) {
 	if _, err := u.Probe(t.Context(), watchdog); err == nil || <-told != "6" {
 		t.Errorf("the hops are not told: %v", err)
 	}
-	if err := set.Came(9); err == nil || !strings.Contains(err.Error(), "there are 9 runnels before this one") {
+	if err := set.Came(9); err == nil ||
+		!strings.Contains(err.Error(), "there are 9 runnels before this one") {
 		t.Errorf("got %v", err)
 	}
 }

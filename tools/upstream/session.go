@@ -18,10 +18,12 @@ import (
 
 // session stands for the client outside of calls: it takes the servers' notifications and requests.
 type session struct {
-	first atomic.Pointer[rpc.Caller] // the first caller, whose capabilities the servers see; nil: nobody has called
+	// The first caller, whose capabilities the servers see; nil: nobody has called.
+	first atomic.Pointer[rpc.Caller]
 	open  atomic.Pointer[rpc.Caller] // the client of the handshake era, if there is one
 	opens signal.Latch               // set after open
-	level atomic.Value               // a string, the lowest level of log messages that servers send; nil: nobody has set it
+	// A string, the lowest level of log messages that servers send; nil: nobody has set it.
+	level atomic.Value
 	hops  hops
 
 	elsewhere bool // the clients are those of other processes (Set.ServeOthers)
@@ -70,7 +72,8 @@ func (s *session) start(c *rpc.Caller) {
 // request passes a server's request to the session. A server that is wrapped starts before the session is
 // open, since its lists are part of the answer to initialize, and may ask for roots immediately: its request
 // waits.
-func (s *session) request(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+func (s *session) request(ctx context.Context, method string,
+	params json.RawMessage) (json.RawMessage, error) {
 	if c := s.first.Load(); c != nil && c.Era == rpc.Handshake {
 		select {
 		case <-s.opens.Done():
@@ -81,7 +84,8 @@ func (s *session) request(ctx context.Context, method string, params json.RawMes
 	if c := s.open.Load(); c != nil {
 		return tools.Request(ctx, c, method, params)
 	}
-	return nil, rpc.Errorf(mcp.CodeInternalError, "%s: no call is under way whose client could be asked", method)
+	return nil, rpc.Errorf(mcp.CodeInternalError,
+		"%s: no call is under way whose client could be asked", method)
 }
 
 // logLevels are the levels of log messages, the least severe first.
@@ -94,10 +98,12 @@ func (s *session) logMessage(caller *rpc.Caller, params json.RawMessage) {
 	if caller != nil && caller.Era == rpc.Stateless {
 		to, least = caller, rawjson.Unquote(caller.Meta.LogLevel)
 		if least == "" {
-			return // "the server MUST NOT send notifications/message" then (2026-07-28 server/utilities/logging)
+			// "the server MUST NOT send notifications/message" then (2026-07-28 server/utilities/logging).
+			return
 		}
 	}
-	if to != nil && slices.Index(logLevels, rawjson.StringMember(params, "level")) >= slices.Index(logLevels, least) {
+	if to != nil && slices.Index(logLevels,
+		rawjson.StringMember(params, "level")) >= slices.Index(logLevels, least) {
 		_ = to.TryNotify("notifications/message", toClient(params))
 	}
 }
@@ -114,7 +120,8 @@ func (s *session) setLevel(level string) error {
 // lower has a server of the handshake era send what a call of the stateless era asks for, in addition to what
 // others have asked for.
 func (s *session) lower(ctx context.Context, client *rpc.Client, level string, log zerolog.Logger) {
-	if wanted := slices.Index(logLevels, level); wanted >= 0 && (s.least() == "" || wanted < slices.Index(logLevels, s.least())) {
+	if wanted := slices.Index(logLevels, level); wanted >= 0 &&
+		(s.least() == "" || wanted < slices.Index(logLevels, s.least())) {
 		s.level.Store(level)
 		s.tellLevel(ctx, client, log)
 	}

@@ -54,7 +54,8 @@ func NewSet(registry *tools.Registry) *Set { return &Set{Tools: registry} }
 func (s *Set) Add(u *Server) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i, taken := slices.BinarySearchFunc(s.servers, u.name, func(u *Server, name string) int { return strings.Compare(u.name, name) })
+	i, taken := slices.BinarySearchFunc(s.servers, u.name,
+		func(u *Server, name string) int { return strings.Compare(u.name, name) })
 	if taken {
 		return fmt.Errorf("two upstreams are named %q", u.name)
 	}
@@ -155,7 +156,8 @@ func (s *Set) NeedTool(ctx context.Context, c *rpc.Caller, name string) {
 
 // needFresh waits for a list of some servers: lists from the last time do not count. With patience it waits
 // as long as the client does. A client that asked for progress gets signs of life.
-func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patient bool, wanted func(*Server) bool) {
+func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patient bool,
+	wanted func(*Server) bool) {
 	var begun []*Server
 	for _, u := range s.all() {
 		if wanted(u) {
@@ -170,9 +172,11 @@ func (s *Set) needFresh(ctx context.Context, c *rpc.Caller, method string, patie
 				return
 			}
 			signs++
-			progress := map[string]any{"progressToken": c.Meta.ProgressToken, "progress": float64(signs) * leastProgress}
+			progress := map[string]any{"progressToken": c.Meta.ProgressToken,
+				"progress": float64(signs) * leastProgress}
 			if c.Version.ProgressMessage {
-				progress["message"] = fmt.Sprintf("waiting for %s for %v", u.name, time.Since(since).Round(time.Second))
+				progress["message"] = fmt.Sprintf("waiting for %s for %v", u.name,
+					time.Since(since).Round(time.Second))
 			}
 			_ = c.TryNotify("notifications/progress", progress)
 		})
@@ -248,7 +252,8 @@ func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, er
 			return nil, context.Cause(ctx)
 		}
 		ran, err := do(l)
-		if wire, ok := errors.AsType[*rpc.Error](err); ran || before != nil || !ok || wire.Code != mcp.CodeSessionEnded {
+		if wire, ok := errors.AsType[*rpc.Error](err); ran || before != nil || !ok ||
+			wire.Code != mcp.CodeSessionEnded {
 			return l, err
 		}
 		u.log.Info().Msg("the upstream no longer knows the session: the request is sent again in a new one")
@@ -260,7 +265,8 @@ func (s *Set) enter(ctx context.Context, u *Server, do func(*link) (ran bool, er
 // the server has just said so itself.
 func (s *Set) learn(u *Server, told bool, change func(*catalog)) *catalog {
 	s.mu.Lock()
-	if !slices.Contains(s.servers, u) || u.told && !told { // it has been taken out of the config, or has been faster
+	// It has been taken out of the config, or has been faster.
+	if !slices.Contains(s.servers, u) || u.told && !told {
 		s.mu.Unlock()
 		return nil
 	}
@@ -302,7 +308,8 @@ func (s *Set) join(registry *tools.Registry) (changed []*signal.Broadcast) {
 		u := served.u
 		if name := t.Describe().Name; !u.clashes[name] {
 			u.clashes[name] = true
-			u.log.Warn().Str("tool", name).Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
+			u.log.Warn().Str("tool", name).
+				Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
 		}
 	}
 	if newTools {
@@ -331,7 +338,8 @@ func (s *Set) Whole() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return !slices.ContainsFunc(s.servers, func(u *Server) bool {
-		return !u.told || slices.ContainsFunc(listKinds, func(kind *listKind) bool { return !u.answered[kind.method].IsSet() })
+		return !u.told || slices.ContainsFunc(listKinds,
+			func(kind *listKind) bool { return !u.answered[kind.method].IsSet() })
 	})
 }
 
@@ -361,7 +369,8 @@ func (s *Set) Replace(with *Set) {
 	s.servers = next
 	changed := s.join(with.Tools)
 	told := s.Tools.Replace(with.Tools)
-	if !slices.Equal(before, next) { // a new server starts when clients ask for the list, as they do after a notification
+	// A new server starts when clients ask for the list, as they do after a notification.
+	if !slices.Equal(before, next) {
 		changed = []*signal.Broadcast{&s.promptChanges, &s.resourceChanges}
 		if !told {
 			changed = append(changed, s.Tools.Changes())

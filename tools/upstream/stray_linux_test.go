@@ -22,7 +22,8 @@ func TestStrayEndsWithItsServer(t *testing.T) {
 		u.Env["LINE"] = line.Path
 		u.Env["READY"] = ready
 		u.Env["PROGRAM"] = u.Command[0]
-		u.Command = []string{"sh", "-c", `mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
+		u.Command = []string{"sh", "-c",
+			`mkfifo "$READY"; setsid -f sh -c 'exec 9>"$LINE"; exec >"$READY" 2>&1; sleep 600'; : < "$READY"; exec "$PROGRAM" pid`}
 	}))
 	b.mustCall("pid")
 	line.IsHeld()

@@ -20,7 +20,8 @@ import (
 // How many notifications of a server that streams (SEP-2679) are taken in a second, from its pipe to the log
 // of the call.
 func BenchmarkStreamingServer(b *testing.B) {
-	def, err := define("fake", config.Upstream{Command: []string{"fake"}}, config.Base{Dir: b.TempDir()}, zerolog.Nop())
+	def, err := define("fake", config.Upstream{Command: []string{"fake"}}, config.Base{Dir: b.TempDir()},
+		zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -57,7 +58,10 @@ func BenchmarkStreamingServer(b *testing.B) {
 			_ = w.Flush()
 		}
 	}()
-	l.client, err = rpc.Dial(b.Context(), rpc.DialOptions{In: in, Out: out, Version: "2025-11-25", OnMessage: func([]byte) { l.silence.seen.Add(1) }, OnNotification: l.notification, OnRequest: l.request})
+	l.client, err = rpc.Dial(b.Context(),
+		rpc.DialOptions{In: in, Out: out, Version: "2025-11-25",
+			OnMessage: func([]byte) { l.silence.seen.Add(1) }, OnNotification: l.notification,
+			OnRequest: l.request})
 	if err != nil {
 		b.Fatal(err)
 	}

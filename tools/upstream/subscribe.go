@@ -29,13 +29,15 @@ type subscriptions struct {
 
 // subscription is one resource. The server has one subscription for all listeners.
 type subscription struct {
-	tell   []*func(params json.RawMessage)
-	cancel context.CancelFunc // ends the subscriptions/listen of a server of the stateless era, if one is open
+	tell []*func(params json.RawMessage)
+	// Ends the subscriptions/listen of a server of the stateless era, if one is open.
+	cancel context.CancelFunc
 }
 
 // add begins to listen to a resource. tell gets the params of each notifications/resources/updated; it must
 // neither wait nor keep them.
-func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string, tell func(json.RawMessage)) (stop func(), err error) {
+func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string,
+	tell func(json.RawMessage)) (stop func(), err error) {
 	s.mu.Lock()
 	s.client = client
 	sub := s.byURI[uri]
@@ -47,7 +49,8 @@ func (s *subscriptions) add(ctx context.Context, client *rpc.Client, uri string,
 	sub.tell = append(sub.tell, &tell)
 	s.mu.Unlock()
 	stop = sync.OnceFunc(func() { s.leave(uri, &tell) })
-	if first || client.Era() == rpc.Handshake { // each listener learns whether the server takes the subscription
+	// Each listener learns whether the server takes the subscription.
+	if first || client.Era() == rpc.Handshake {
 		err = s.ask(ctx, client, uri)
 	}
 	if err != nil {
@@ -66,7 +69,8 @@ func (s *subscriptions) ask(ctx context.Context, client *rpc.Client, uri string)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sub := s.byURI[uri]
-	if sub == nil || sub.cancel != nil && client != s.client { // ended meanwhile, or renewed by a newer connection
+	// Ended meanwhile, or renewed by a newer connection.
+	if sub == nil || sub.cancel != nil && client != s.client {
 		cancel()
 		return nil
 	}
@@ -120,7 +124,8 @@ func (s *subscriptions) leave(uri string, t *func(json.RawMessage)) {
 	default:
 		ctx, cancel := context.WithTimeout(client.Context(), unsubscribeTime)
 		defer cancel()
-		_ = client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil) // later updates are dropped
+		// Later updates are dropped.
+		_ = client.Call(ctx, "resources/unsubscribe", mcp.ResourceParams{URI: uri}, nil)
 	}
 }
 
@@ -131,7 +136,8 @@ func (s *subscriptions) updated(params json.RawMessage, hide *secrets.Set) {
 	s.mu.Lock()
 	var tell []*func(json.RawMessage)
 	for of, sub := range s.byURI {
-		if rest, ok := strings.CutPrefix(uri, of); ok && (rest == "" || strings.HasSuffix(of, "/") || strings.ContainsAny(rest[:1], "/?#")) {
+		if rest, ok := strings.CutPrefix(uri, of); ok &&
+			(rest == "" || strings.HasSuffix(of, "/") || strings.ContainsAny(rest[:1], "/?#")) {
 			tell = append(tell, sub.tell...)
 		}
 	}

@@ -60,7 +60,8 @@ func TestSubscriptionIsRenewed(t *testing.T) {
 	s.renew(client)
 	second := <-asked
 	stop()
-	if got := []string{<-cancelled, <-cancelled}; !slices.Contains(got, first) || !slices.Contains(got, second) {
+	if got := []string{<-cancelled, <-cancelled}; !slices.Contains(got, first) ||
+		!slices.Contains(got, second) {
 		t.Errorf("%q are cancelled, not %q and %q", got, first, second)
 	}
 }

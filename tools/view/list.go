@@ -33,7 +33,8 @@ func (v *view) tasks(ctx context.Context, in *tools.Call, p tasksParams) (any, e
 	more := false
 	var err error
 	if len(p.IDs) == 0 {
-		page, more, err = v.runner.Last(ctx, cmp.Or(p.Max, listPage), p.Cursor, func(*tasks.Task) bool { return true })
+		page, more, err = v.runner.Last(ctx, cmp.Or(p.Max, listPage), p.Cursor,
+			func(*tasks.Task) bool { return true })
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,8 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 	if followed != nil && p.Before == nil && p.WaitMs > 0 {
 		await(ctx, followed, p.After, time.Duration(p.WaitMs)*time.Millisecond)
 	}
-	t, err := v.runner.Head(ctx, p.TaskID) // read before the output: if the task has ended, all of its output is there
+	// Read before the output: if the task has ended, all of its output is there.
+	t, err := v.runner.Head(ctx, p.TaskID)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (v *view) output(ctx context.Context, in *tools.Call, p outputParams) (any,
 	if err != nil {
 		return nil, err
 	}
-	return json.RawMessage(fmt.Appendf(answer, `","start":%d,"next":%d,"bytes":%d}`, begin, next, t.Log.Size())), nil
+	return json.RawMessage(fmt.Appendf(answer, `","start":%d,"next":%d,"bytes":%d}`, begin, next,
+		t.Log.Size())), nil
 }
 
 // colored leaves the colours of the log in the text: it is for a person.

@@ -57,7 +57,8 @@ func (v *view) search(ctx context.Context, _ *tools.Call, p searchParams) (any, 
 	}
 	deadline := time.Now().Add(maxSearchTime)
 	s := &searching{
-		pattern: pattern, most: cmp.Or(p.Max, defaultMatches), from: p.After, searched: p.After, matches: []match{},
+		pattern: pattern, most: cmp.Or(p.Max, defaultMatches), from: p.After, searched: p.After,
+		matches: []match{},
 		expired: func() bool { return ctx.Err() != nil || time.Now().After(deadline) },
 	}
 	s.lines.Take = s.line
@@ -86,9 +87,10 @@ type searching struct {
 	lines    text.Lines
 	matches  []match
 	searched int64 // all lines before this position were searched
-	inItem   bool  // the lines are those of an item, which are searched together: no search can continue between them
-	late     bool  // the time was over within a line or an item
-	over     bool  // nothing more is searched
+	// The lines are those of an item, which are searched together: no search can continue between them.
+	inItem bool
+	late   bool // the time was over within a line or an item
+	over   bool // nothing more is searched
 }
 
 // read searches the log up to size, or until the search is over. It returns the position up to which it has
@@ -117,7 +119,8 @@ func (s *searching) read(ctx context.Context, log *partials.Log, size int64) (po
 		s.lines.End()
 	}
 	if s.late && s.searched <= s.from {
-		return pos, fmt.Errorf("the pattern takes more than %v for one line: use a simpler one", maxSearchTime)
+		return pos, fmt.Errorf("the pattern takes more than %v for one line: use a simpler one",
+			maxSearchTime)
 	}
 	return pos, nil
 }
@@ -142,7 +145,8 @@ func (s *searching) line(line []byte, at int64) {
 	}
 	s.searched = at + int64(len(line))
 	if found {
-		s.matches = append(s.matches, match{at, shorten.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
+		s.matches = append(s.matches, match{at,
+			shorten.Clip(string(bytes.TrimRight(plain, "\r\n")), maxMatchLine)})
 	}
 }
 

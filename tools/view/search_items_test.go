@@ -20,15 +20,16 @@ func TestSearchGoesOnAfterAnItem(t *testing.T) {
 	t.Cleanup(w.runner.Close)
 	registry := &tools.Registry{}
 	hold := make(chan struct{})
-	if err := registry.Add(tools.Func("say", "", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
-		for n := range 4 {
-			if err := out.Content(mcp.Text(fmt.Sprintf("error %d", n))); err != nil {
-				return nil, err
+	if err := registry.Add(tools.Func("say",
+		"", func(_ context.Context, _ struct{}, out *tools.Output) (*mcp.CallToolResult, error) {
+			for n := range 4 {
+				if err := out.Content(mcp.Text(fmt.Sprintf("error %d", n))); err != nil {
+					return nil, err
+				}
 			}
-		}
-		<-hold
-		return nil, nil
-	})); err != nil {
+			<-hold
+			return nil, nil
+		})); err != nil {
 		t.Fatal(err)
 	}
 	methods.Register(w.srv, w.runner)

@@ -80,9 +80,11 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 	title, startable := in.Startable(t.Tool)
 	s := shownTask{
 		TaskID: t.ID, Tool: t.Tool, Title: title, Arguments: t.Arguments,
-		Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt.UTC(), DurationMs: duration(t).Milliseconds(),
-		Bytes: t.Log.Size(), LastLine: shorten.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
-		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker, Host: t.Client,
+		Status: t.Status, StatusMessage: t.StatusMessage, CreatedAt: t.CreatedAt.UTC(),
+		DurationMs: duration(t).Milliseconds(),
+		Bytes:      t.Log.Size(), LastLine: shorten.Clip(t.LastLine(ctx), maxLastLine), Mine: own(t.ID),
+		CanCancel: !t.Status.Terminal(), CanRunAgain: startable && t.Arguments != nil, Where: t.Worker,
+		Host: t.Client,
 	}
 	if t.Status.Terminal() {
 		ended := t.UpdatedAt.UTC()

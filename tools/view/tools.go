@@ -52,17 +52,21 @@ func App(runner *run.Runner, hosts func() Hosts) *tools.App {
 		tool("view_search", "Find the lines of a task's output that match a regular expression (RE2).",
 			fmt.Sprintf(`%s,"pattern":{"type":"string","minLength":1,"maxLength":%d},"after":%s,"max":{"type":"integer","minimum":1,"maximum":%d}`,
 				taskID, maxPattern, position, maxMatches), `"taskId","pattern"`, v.search),
-		tool("view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`, v.history),
+		tool("view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`,
+			v.history),
 		tool("view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times),
 		tool("view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel),
 		tool("view_tools", "List the tools that can be run, with their schemas.", "", "", v.tools),
-		tool("view_run", "Run a tool as a task.", `"tool":{"type":"string"},"arguments":{"type":"object"}`, `"tool"`, v.run),
-		tool("view_again", "Run the tool of a task again, with the same arguments.", taskID, `"taskId"`, v.again),
+		tool("view_run", "Run a tool as a task.", `"tool":{"type":"string"},"arguments":{"type":"object"}`,
+			`"tool"`, v.run),
+		tool("view_again", "Run the tool of a task again, with the same arguments.", taskID,
+			`"taskId"`, v.again),
 	}}
 }
 
 // tool makes a tool that only the page calls. The page reads the structured content.
-func tool[P any](name, description, properties, required string, call func(ctx context.Context, in *tools.Call, p P) (any, error)) tools.Tool {
+func tool[P any](name, description, properties, required string,
+	call func(ctx context.Context, in *tools.Call, p P) (any, error)) tools.Tool {
 	return tools.FuncWith(mcp.Tool{
 		Name:        name,
 		Description: description,

@@ -38,14 +38,16 @@ type sayParams struct {
 
 func serve(t *testing.T, o run.Options) *world {
 	t.Helper()
-	w := &world{t: t, srv: rpc.NewServer(nil), runner: run.NewRunner(o), state: o.State, say: make(chan string)}
+	w := &world{t: t, srv: rpc.NewServer(nil), runner: run.NewRunner(o), state: o.State,
+		say: make(chan string)}
 	registry := &tools.Registry{}
 	add := func(tool tools.Tool) {
 		if err := registry.Add(tool); err != nil {
 			t.Fatal(err)
 		}
 	}
-	add(tools.Func("say", "", func(ctx context.Context, _ sayParams, out *tools.Output) (*mcp.CallToolResult, error) {
+	add(tools.Func("say", "", func(ctx context.Context, _ sayParams,
+		out *tools.Output) (*mcp.CallToolResult, error) {
 		for {
 			select {
 			case line, ok := <-w.say:
@@ -61,7 +63,8 @@ func serve(t *testing.T, o run.Options) *world {
 			}
 		}
 	}))
-	own := tools.Func("paged", "", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) { return nil, nil })
+	own := tools.Func("paged", "",
+		func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) { return nil, nil })
 	own.Tool.Meta = json.RawMessage(`{"ui":{"resourceUri":"ui://own/page"}}`)
 	add(own)
 	methods.Register(w.srv, w.runner)
@@ -89,7 +92,8 @@ func (w *world) dial(version string, caps mcp.ClientCapabilities) client {
 		_ = session.Serve(context.Background(), in, out)
 		_ = out.Close()
 	}()
-	c, err := rpc.Dial(w.t.Context(), rpc.DialOptions{In: toServer, Out: fromServer, Version: version, Capabilities: caps})
+	c, err := rpc.Dial(w.t.Context(),
+		rpc.DialOptions{In: toServer, Out: fromServer, Version: version, Capabilities: caps})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -164,7 +168,8 @@ func (c client) begin(arguments args) <-chan mcp.CallToolResult {
 func (c client) mine(arguments args) string {
 	c.t.Helper()
 	for {
-		if id := get[struct{ TaskID string }](c, "view_mine", args{"tool": "say", "arguments": arguments}).TaskID; id != "" {
+		if id := get[struct{ TaskID string }](c, "view_mine", args{"tool": "say", "arguments": arguments}).
+			TaskID; id != "" {
 			return id
 		}
 		if c.t.Context().Err() != nil {
@@ -201,7 +206,8 @@ func TestWhoSeesThePage(t *testing.T) {
 	empty := mcp.ClientCapabilities{Extensions: map[string]any{mcp.ExtensionUI: map[string]any{}}}
 	w := serve(t, run.Options{})
 	for _, v := range mcp.Versions {
-		for name, caps := range map[string]mcp.ClientCapabilities{"shows": shows, "none": {}, "other type": other, "no types": empty} {
+		for name, caps := range map[string]mcp.ClientCapabilities{"shows": shows, "none": {},
+			"other type": other, "no types": empty} {
 			t.Run(v.Name+" "+name, func(t *testing.T) {
 				w := *w
 				w.t = t
@@ -225,27 +231,37 @@ func TestWhoSeesThePage(t *testing.T) {
 					if !v.ContentMeta {
 						own = nil
 					}
-					if slices.ContainsFunc(list, func(name string) bool { return strings.HasPrefix(name, "view_") }) || !slices.Equal(ui, own) {
+					if slices.ContainsFunc(list, func(name string) bool {
+						return strings.HasPrefix(name,
+							"view_")
+					}) || !slices.Equal(ui, own) {
 						t.Errorf("tools %q, %q", list, ui)
 					}
 					if len(resources.Resources) > 0 || err == nil {
 						t.Errorf("resources %+v, %+v", resources, read)
 					}
-					if got := c.refused("view_tasks", nil); !strings.Contains(got, `unknown tool: "view_tasks"`) {
+					if got := c.refused("view_tasks", nil); !strings.Contains(got,
+						`unknown tool: "view_tasks"`) {
 						t.Errorf("the tool is called: %s", got)
 					}
 					return
 				}
-				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`, "say" + long, "start_task" + long,
-					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app, "view_output" + app, "view_run" + app, "view_search" + app, "view_task" + app, "view_tasks" + app,
+				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`,
+					"say" + long, "start_task" + long,
+					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app,
+					"view_output" + app, "view_run" + app, "view_search" + app, "view_task" + app,
+					"view_tasks" + app,
 					"view_times" + app, "view_tools" + app}
 				if !slices.Equal(ui, want) {
 					t.Errorf("tools %q", ui)
 				}
-				if len(resources.Resources) != 1 || resources.Resources[0].URI != view.URI || resources.Resources[0].MimeType != mcp.AppType {
+				if len(resources.Resources) != 1 || resources.Resources[0].URI != view.URI ||
+					resources.Resources[0].MimeType != mcp.AppType {
 					t.Errorf("resources %+v", resources)
 				}
-				if err != nil || len(read.Contents) != 1 || read.Contents[0].URI != view.URI || read.Contents[0].MimeType != mcp.AppType || !strings.HasPrefix(read.Contents[0].Text, "<!doctype html>") ||
+				if err != nil || len(read.Contents) != 1 || read.Contents[0].URI != view.URI ||
+					read.Contents[0].MimeType != mcp.AppType ||
+					!strings.HasPrefix(read.Contents[0].Text, "<!doctype html>") ||
 					string(read.Contents[0].Meta) != `{"ui":{"csp":{"connectDomains":[],"resourceDomains":[],"frameDomains":[],"baseUriDomains":[]},"prefersBorder":true}}` {
 					t.Errorf("%+v, %v", read, err)
 				}
@@ -269,8 +285,10 @@ func TestFollowsAPlainCall(t *testing.T) {
 				t.Errorf("%+v", first)
 			}
 			task := get[shown](c, "view_task", args{"taskId": id})
-			if task.Tool != "say" || task.Status != "working" || task.LastLine != "one" || string(task.Arguments) != `{"n":1}` || !task.Mine || !task.CanCancel || !task.CanRunAgain ||
-				task.Progress == nil || task.Progress.Progress != 1 || task.Progress.Total != 2 || task.Progress.Message != "one\n" {
+			if task.Tool != "say" || task.Status != "working" || task.LastLine != "one" ||
+				string(task.Arguments) != `{"n":1}` || !task.Mine || !task.CanCancel || !task.CanRunAgain ||
+				task.Progress == nil || task.Progress.Progress != 1 || task.Progress.Total != 2 ||
+				task.Progress.Message != "one\n" {
 				t.Errorf("%+v", task)
 			}
 			w.say <- "two \x1b[31mred\x1b[0m\n"
@@ -286,7 +304,8 @@ func TestFollowsAPlainCall(t *testing.T) {
 				t.Errorf("%q", text.String())
 			}
 			result := <-done
-			if said, _ := mcp.TextOf(result.Content[0]); said != "said" || result.IsError || len(result.Content) != 1 || result.Meta[mcp.MetaTask] != nil {
+			if said, _ := mcp.TextOf(result.Content[0]); said != "said" || result.IsError ||
+				len(result.Content) != 1 || result.Meta[mcp.MetaTask] != nil {
 				t.Errorf("the call: %+v", result)
 			}
 			task = get[shown](c, "view_task", args{"taskId": id})
@@ -313,7 +332,8 @@ func TestMine(t *testing.T) {
 	ends := []<-chan mcp.CallToolResult{c.begin(args{"n": 1}), c.begin(args{"n": 1}), c.begin(args{"n": 2})}
 	two := c.mine(args{"n": 2})
 	a, b := c.mine(args{"n": 1}), ""
-	for b = a; b == a; b = find(c, args{"tool": "say", "arguments": args{"n": 1}}) { // the other one may not have begun
+	// The other one may not have begun.
+	for b = a; b == a; b = find(c, args{"tool": "say", "arguments": args{"n": 1}}) {
 	}
 	if a == two || b == two || b == "" {
 		t.Errorf("found %s, %s, %s", a, b, two)
@@ -321,7 +341,8 @@ func TestMine(t *testing.T) {
 	if got := find(c, args{"arguments": args{"n": 2}}); got != two {
 		t.Errorf("without its tool: %s, want %s", got, two)
 	}
-	for _, wrong := range []args{{"tool": "say", "arguments": args{"n": 3}}, {"tool": "paged"}, {"tool": "view_mine"}} {
+	for _, wrong := range []args{{"tool": "say", "arguments": args{"n": 3}}, {"tool": "paged"},
+		{"tool": "view_mine"}} {
 		if got := find(c, wrong); got != "" {
 			t.Errorf("%v: %s", wrong, got)
 		}
@@ -346,7 +367,8 @@ func TestCancelAndAgain(t *testing.T) {
 	done := c.begin(args{"n": 7})
 	id := c.mine(args{"n": 7})
 	w.say <- "one\n"
-	if task := get[shown](c, "view_cancel", args{"taskId": id}); task.Status != "cancelled" || task.EndedAt == nil {
+	if task := get[shown](c, "view_cancel", args{"taskId": id}); task.Status != "cancelled" ||
+		task.EndedAt == nil {
 		t.Errorf("%+v", task)
 	}
 	if result := <-done; !result.IsError {
@@ -357,14 +379,16 @@ func TestCancelAndAgain(t *testing.T) {
 	}
 	again := get[struct{ TaskID string }](c, "view_again", args{"taskId": id}).TaskID
 	w.say <- "two\n"
-	if o := get[output](c, "view_output", args{"taskId": again, "waitMs": 20000}); o.Text != "two\n" || string(o.Task.Arguments) != `{"n":7}` {
+	if o := get[output](c, "view_output", args{"taskId": again, "waitMs": 20000}); o.Text != "two\n" ||
+		string(o.Task.Arguments) != `{"n":7}` {
 		t.Errorf("%+v", o)
 	}
 	type listed struct {
 		Tasks      []shown
 		NextCursor string
 	}
-	for want, a := range map[string]args{again + id: {}, id: {"cursor": again}, again: {"ids": []string{again, "no-such-task"}}} {
+	for want, a := range map[string]args{again + id: {}, id: {"cursor": again},
+		again: {"ids": []string{again, "no-such-task"}}} {
 		ids := ""
 		for _, task := range get[listed](c, "view_tasks", a).Tasks {
 			ids += task.TaskID
@@ -373,7 +397,8 @@ func TestCancelAndAgain(t *testing.T) {
 			t.Errorf("%v: %s, want %s", a, ids, want)
 		}
 	}
-	if first := get[listed](c, "view_tasks", args{"max": 1}); len(first.Tasks) != 1 || first.NextCursor != again {
+	if first := get[listed](c, "view_tasks", args{"max": 1}); len(first.Tasks) != 1 ||
+		first.NextCursor != again {
 		t.Errorf("%+v", first)
 	}
 	runs := get[struct {
@@ -399,17 +424,22 @@ func TestRunsTools(t *testing.T) {
 			InputSchema json.RawMessage
 		}
 	}](c, "view_tools", nil).Tools {
-		offered = append(offered, fmt.Sprintf("%s %t", tool.Name, strings.Contains(string(tool.InputSchema), `"n"`)))
+		offered = append(offered, fmt.Sprintf("%s %t", tool.Name,
+			strings.Contains(string(tool.InputSchema), `"n"`)))
 	}
 	if !slices.Equal(offered, []string{"paged false", "say true"}) {
 		t.Errorf("%q", offered)
 	}
 	for range 2 {
-		id := get[struct{ TaskID string }](c, "view_run", args{"tool": "say", "arguments": args{"n": 5}}).TaskID
-		if task := get[shown](c, "view_task", args{"taskId": id}); task.Status != "working" || string(task.Arguments) != `{"n":5}` {
+		id := get[struct{ TaskID string }](c, "view_run", args{"tool": "say", "arguments": args{"n": 5}}).
+			TaskID
+		if task := get[shown](c, "view_task", args{"taskId": id}); task.Status != "working" ||
+			string(task.Arguments) != `{"n":5}` {
 			t.Errorf("%+v", task)
 		}
-		for want, wrong := range map[string]args{"unknown tool": {"tool": "none"}, `argument "n" must be an integer`: {"tool": "say", "arguments": args{"n": "x"}}, "cannot run as a task": {"tool": "view_run"}} {
+		for want, wrong := range map[string]args{"unknown tool": {"tool": "none"},
+			`argument "n" must be an integer`: {"tool": "say", "arguments": args{"n": "x"}},
+			"cannot run as a task":            {"tool": "view_run"}} {
 			if got := c.refused("view_run", wrong); !strings.Contains(got, want) {
 				t.Errorf("%v: %s", wrong, got)
 			}
@@ -427,7 +457,8 @@ func TestOwners(t *testing.T) {
 	id := c.mine(args{})
 	me := serve(t, run.Options{State: state, Owner: "me"}).dial("2025-11-25", shows)
 	for _, id := range []string{id, "no-such-task"} {
-		for name, more := range map[string]args{"view_task": {}, "view_output": {"waitMs": 100}, "view_search": {"pattern": "x"}, "view_cancel": {}, "view_again": {}} {
+		for name, more := range map[string]args{"view_task": {}, "view_output": {"waitMs": 100},
+			"view_search": {"pattern": "x"}, "view_cancel": {}, "view_again": {}} {
 			more["taskId"] = id
 			if got := me.refused(name, more); got != "task not found: it is unknown or has expired" {
 				t.Errorf("%s: %s", name, got)
@@ -469,7 +500,8 @@ func TestWaits(t *testing.T) {
 		if took, o := wait(20000, 4); took != 0 || o.Next != 4 {
 			t.Errorf("after the end: %v, %+v", took, o)
 		}
-		if got := c.refused("view_output", args{"taskId": id, "waitMs": 20001}); !strings.Contains(got, "waitMs") {
+		if got := c.refused("view_output", args{"taskId": id, "waitMs": 20001}); !strings.Contains(got,
+			"waitMs") {
 			t.Error(got)
 		}
 	})
@@ -484,7 +516,8 @@ func TestWaitIsCancelled(t *testing.T) {
 		id := c.mine(args{})
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { time.Sleep(time.Second); cancel() }()
-		if err := c.Call(ctx, "tools/call", args{"name": "view_output", "arguments": args{"taskId": id, "waitMs": 20000}}, nil); err == nil {
+		if err := c.Call(ctx, "tools/call",
+			args{"name": "view_output", "arguments": args{"taskId": id, "waitMs": 20000}}, nil); err == nil {
 			t.Error("it was answered")
 		}
 		close(w.say)
@@ -508,7 +541,8 @@ func TestPieces(t *testing.T) {
 	want := all.String()
 	var forwards strings.Builder
 	for at := int64(0); ; {
-		o := get[output](c, "view_output", args{"taskId": id, "after": at, "maxBytes": 16 << 10, "waitMs": 20000})
+		o := get[output](c, "view_output",
+			args{"taskId": id, "after": at, "maxBytes": 16 << 10, "waitMs": 20000})
 		forwards.WriteString(o.Text)
 		if at = o.Next; o.Task.EndedAt != nil && at == o.Bytes {
 			break
@@ -520,7 +554,8 @@ func TestPieces(t *testing.T) {
 	backwards := ""
 	for before := int64(1<<53 - 1); before > 0; {
 		o := get[output](c, "view_output", args{"taskId": id, "before": before, "maxBytes": 16 << 10})
-		if o.Next != min(before, o.Bytes) || o.Text != want[o.Start:o.Next] || o.Start > 0 && want[o.Start-1] != '\n' {
+		if o.Next != min(before, o.Bytes) || o.Text != want[o.Start:o.Next] ||
+			o.Start > 0 && want[o.Start-1] != '\n' {
 			t.Fatalf("before %d: from %d to %d, %q", before, o.Start, o.Next, o.Text)
 		}
 		backwards, before = o.Text+backwards, o.Start
@@ -536,7 +571,8 @@ func TestSearch(t *testing.T) {
 	c := w.dial("2025-11-25", shows)
 	done := c.begin(args{})
 	id := c.mine(args{})
-	text := "first Error\nnothing\n\x1b[31mer\x1b[0mror in colours\n10%\r20% error\n" + strings.Repeat("another error\n", 500) + "the last error"
+	text := "first Error\nnothing\n\x1b[31mer\x1b[0mror in colours\n10%\r20% error\n" +
+		strings.Repeat("another error\n", 500) + "the last error"
 	w.say <- text
 	close(w.say)
 	<-done
@@ -554,7 +590,8 @@ func TestSearch(t *testing.T) {
 		m := get[matches](c, "view_search", args{"taskId": id, "pattern": "ERROR", "after": at, "max": 7})
 		for _, found := range m.Matches {
 			lines = append(lines, found.Line)
-			if found.Line != "error in colours" && found.Line != "20% error" && !strings.HasPrefix(text[found.Position:], found.Line) {
+			if found.Line != "error in colours" && found.Line != "20% error" &&
+				!strings.HasPrefix(text[found.Position:], found.Line) {
 				t.Errorf("%+v", found)
 			}
 		}
@@ -566,13 +603,16 @@ func TestSearch(t *testing.T) {
 		}
 		at = *m.Next
 	}
-	if len(lines) != 504 || lines[0] != "first Error" || lines[1] != "error in colours" || lines[2] != "20% error" || lines[503] != "the last error" {
+	if len(lines) != 504 || lines[0] != "first Error" || lines[1] != "error in colours" ||
+		lines[2] != "20% error" || lines[503] != "the last error" {
 		t.Errorf("%d lines: %q", len(lines), lines[:min(len(lines), 4)])
 	}
-	if got := c.refused("view_search", args{"taskId": id, "pattern": "(a"}); !strings.Contains(got, "not a valid regular expression (RE2)") {
+	if got := c.refused("view_search", args{"taskId": id, "pattern": "(a"}); !strings.Contains(got,
+		"not a valid regular expression (RE2)") {
 		t.Error(got)
 	}
-	if got := c.refused("view_search", args{"taskId": id, "pattern": strings.Repeat("a", 1001)}); !strings.Contains(got, "pattern") {
+	if got := c.refused("view_search",
+		args{"taskId": id, "pattern": strings.Repeat("a", 1001)}); !strings.Contains(got, "pattern") {
 		t.Error(got)
 	}
 }
@@ -587,7 +627,8 @@ func TestSearchIsBounded(t *testing.T) {
 	close(w.say)
 	<-done
 	began := time.Now()
-	r := get[struct{ Next *int64 }](c, "view_search", args{"taskId": id, "pattern": "(a|aa|aaa){30}.{0,300}b"})
+	r := get[struct{ Next *int64 }](c, "view_search",
+		args{"taskId": id, "pattern": "(a|aa|aaa){30}.{0,300}b"})
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("it took %v", took)
 	}
@@ -605,7 +646,8 @@ func TestSearchRefusesLargePatterns(t *testing.T) {
 	close(w.say)
 	<-done
 	for range 2 {
-		if said := c.refused("view_search", args{"taskId": id, "pattern": "(x?x?x?){300}y"}); !strings.Contains(said, "use smaller counts") {
+		if said := c.refused("view_search",
+			args{"taskId": id, "pattern": "(x?x?x?){300}y"}); !strings.Contains(said, "use smaller counts") {
 			t.Error(said)
 		}
 	}
@@ -627,14 +669,18 @@ func TestAnotherProcess(t *testing.T) {
 	for i := range 5 {
 		line := fmt.Sprintf("line %d\n", i)
 		here.say <- line
-		if o := get[output](far, "view_output", args{"taskId": id, "after": i * len(line), "waitMs": 20000}); o.Text != line || o.Task.Status != "working" || o.Task.Mine {
+		if o := get[output](far, "view_output",
+			args{"taskId": id, "after": i * len(line), "waitMs": 20000}); o.Text != line ||
+			o.Task.Status != "working" || o.Task.Mine {
 			t.Errorf("%+v", o)
 		}
 	}
-	if m := get[struct{ Matches []struct{ Line string } }](far, "view_search", args{"taskId": id, "pattern": "line [24]"}); len(m.Matches) != 2 {
+	if m := get[struct{ Matches []struct{ Line string } }](far, "view_search",
+		args{"taskId": id, "pattern": "line [24]"}); len(m.Matches) != 2 {
 		t.Errorf("%+v", m)
 	}
-	if list := get[struct{ Tasks []shown }](far, "view_tasks", args{"max": 1}).Tasks; len(list) != 1 || list[0].TaskID != id || list[0].LastLine != "line 4" || !list[0].CanRunAgain {
+	if list := get[struct{ Tasks []shown }](far, "view_tasks", args{"max": 1}).Tasks; len(list) != 1 ||
+		list[0].TaskID != id || list[0].LastLine != "line 4" || !list[0].CanRunAgain {
 		t.Errorf("%+v", list)
 	}
 	if task := get[shown](far, "view_cancel", args{"taskId": id}); task.Status != "cancelled" {
@@ -643,17 +689,20 @@ func TestAnotherProcess(t *testing.T) {
 	<-done
 	again := get[struct{ TaskID string }](far, "view_again", args{"taskId": id}).TaskID
 	there.say <- "there\n"
-	if o := get[output](c, "view_output", args{"taskId": again, "waitMs": 20000}); o.Text != "there\n" || string(o.Task.Arguments) != `{"n":3}` {
+	if o := get[output](c, "view_output", args{"taskId": again, "waitMs": 20000}); o.Text != "there\n" ||
+		string(o.Task.Arguments) != `{"n":3}` {
 		t.Errorf("%+v", o)
 	}
 	close(there.say)
-	if o := get[output](c, "view_output", args{"taskId": again, "after": 6, "waitMs": 20000}); o.Task.Status != "completed" {
+	if o := get[output](c, "view_output",
+		args{"taskId": again, "after": 6, "waitMs": 20000}); o.Task.Status != "completed" {
 		t.Errorf("%+v", o)
 	}
 	if err := here.state.Delete(t.Context(), tasks.DefaultOwner, again); err != nil {
 		t.Fatal(err)
 	}
-	if got := far.refused("view_output", args{"taskId": again, "waitMs": 20000}); got != "task not found: it is unknown or has expired" {
+	if got := far.refused("view_output",
+		args{"taskId": again, "waitMs": 20000}); got != "task not found: it is unknown or has expired" {
 		t.Error(got)
 	}
 }

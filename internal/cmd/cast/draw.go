@@ -34,7 +34,8 @@ func draw(sessions []session, length time.Duration) string {
 	for _, s := range sessions {
 		width := int(float64(s.columns)*letterWidth) + 2*margin
 		fmt.Fprintf(&windows, `<g transform="translate(%d)"><rect width="%d" height="%d" rx="8" fill="#0d1117"/>`+
-			`<text class="title" x="%[4]d" y="23">%s</text>`+"\n", left, width, height, margin, escaped(s.title))
+			`<text class="title" x="%[4]d" y="23">%s</text>`+"\n", left, width, height, margin,
+			escaped(s.title))
 		for _, c := range s.stretches {
 			span := percent(c.from) + percent(c.to)
 			if spans[span] == "" {

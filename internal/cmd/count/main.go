@@ -51,11 +51,13 @@ func main() {
 	printRooms(rooms)
 	dir := must(os.MkdirTemp("", "count"))
 	defer func() { _ = os.RemoveAll(dir) }()
-	output("go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o", filepath.Join(dir, "runnel"), ".")
+	output("go", "build", "-cover", "-covermode=atomic", "-coverpkg=./...", "-o",
+		filepath.Join(dir, "runnel"), ".")
 	printWay(rooms, dir, "request", func(n int) []string {
 		return slices.Repeat([]string{`"name":"echo","arguments":{"text":"x"}`}, n)
 	})
-	printWay(rooms, dir, "chunk", func(n int) []string { // slow enough for each to have a notification of its own
+	// Slow enough for each to have a notification of its own.
+	printWay(rooms, dir, "chunk", func(n int) []string {
 		return []string{fmt.Sprintf(`"name":"stream","arguments":{"count":%d,"intervalMs":2},"_meta":{"progressToken":1}`, n)}
 	})
 }
@@ -77,7 +79,8 @@ func output(name string, args ...string) string {
 // readRooms reads the packages of which a runnel with all states is built.
 func readRooms() (rooms []*room) {
 	exports := map[string]string{} // compiled packages, in which the types of others stand
-	library := importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
+	library := importer.ForCompiler(fset, "gc",
+		func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })
 	for line := range strings.Lines(output("go", "list", "-deps", "-export", "-tags", "dynamodb", "-f",
 		`{{.ImportPath}} {{.Export}} {{if .Module}}{{if .Module.Main}}{{.Dir}} {{join .GoFiles " "}} - {{join .IgnoredGoFiles " "}}{{end}}{{end}}`, ".")) {
 		words := strings.Fields(line)
@@ -131,7 +134,8 @@ func printRooms(rooms []*room) {
 			all.up += r.up
 		}
 		large := slices.MaxFunc(r.files, func(a, b *file) int { return a.code - b.code })
-		fmt.Printf(row, r.path, len(r.files), lines, r.exported, r.refs, r.up, r.up*100/max(r.refs, 1), fmt.Sprintf("%s %d", large.name, large.code))
+		fmt.Printf(row, r.path, len(r.files), lines, r.exported, r.refs, r.up, r.up*100/max(r.refs, 1),
+			fmt.Sprintf("%s %d", large.name, large.code))
 	}
 }
 
@@ -197,7 +201,8 @@ func layOut(uses [][]int) (order []int) {
 		for i := range uses {
 			at := slices.Index(order, i)
 			rest := slices.Delete(slices.Clone(order), at, at+1)
-			costs := make([]int, len(order)) // of each place, beside the first: who is above may use i, and i may not use them
+			// Of each place, beside the first: who is above may use i, and i may not use them.
+			costs := make([]int, len(order))
 			for place, j := range rest {
 				costs[place+1] = costs[place] + uses[i][j] - uses[j][i]
 			}
@@ -229,7 +234,8 @@ func printWay(rooms []*room, dir, what string, calls func(n int) []string) {
 				case *ast.GoStmt:
 					goroutines += times(n.Pos())
 				case *ast.CallExpr:
-					if s, ok := n.Fun.(*ast.SelectorExpr); ok && (s.Sel.Name == "Lock" || s.Sel.Name == "RLock") {
+					if s, ok := n.Fun.(*ast.SelectorExpr); ok &&
+						(s.Sel.Name == "Lock" || s.Sel.Name == "RLock") {
 						locks += times(n.Pos())
 					}
 				}
@@ -237,7 +243,8 @@ func printWay(rooms []*room, dir, what string, calls func(n int) []string) {
 			})
 		}
 	}
-	fmt.Printf("\na %s passes %d functions, takes %.1f locks and starts %.1f goroutines\n", what, len(names), locks, goroutines)
+	fmt.Printf("\na %s passes %d functions, takes %.1f locks and starts %.1f goroutines\n", what, len(names),
+		locks, goroutines)
 	if verbose {
 		fmt.Println("  " + strings.Join(names, "\n  "))
 	}
@@ -265,7 +272,8 @@ func (c counts) at(file string, pos token.Pos) int {
 // session makes calls of tools, each after the answer to the one before.
 func session(dir string, calls []string) counts {
 	covered := must(os.MkdirTemp(dir, ""))
-	cmd := exec.Command(filepath.Join(dir, "runnel"), "--selftest", "--state", "memory", "--pace", "0", "--log-level", "error")
+	cmd := exec.Command(filepath.Join(dir, "runnel"), "--selftest", "--state", "memory", "--pace", "0",
+		"--log-level", "error")
 	cmd.Dir = dir
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "GOCOVERDIR="+covered, "XDG_CONFIG_HOME="+covered)
@@ -288,7 +296,8 @@ func session(dir string, calls []string) counts {
 	for line := range strings.Lines(string(must(os.ReadFile(covered + ".txt")))) {
 		name, rest, _ := strings.Cut(line, ":")
 		var line, column, endLine, endColumn, statements, ran int
-		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &line, &column, &endLine, &endColumn, &statements, &ran); err == nil {
+		if _, err := fmt.Sscanf(rest, "%d.%d,%d.%d %d %d", &line, &column, &endLine, &endColumn, &statements,
+			&ran); err == nil {
 			c[name] = append(c[name], piece{place(line, column), place(endLine, endColumn), ran})
 		}
 	}

@@ -30,7 +30,8 @@ func main() {
 		log.Fatal(err)
 	}
 	for _, topic := range manual.Topics() {
-		if err := os.WriteFile(filepath.Join(topics, "runnel-"+topic.Name+".7"), []byte(topic.Roff(serve.Version())), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(topics, "runnel-"+topic.Name+".7"),
+			[]byte(topic.Roff(serve.Version())), 0o644); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -62,7 +63,8 @@ func page(cmd *cobra.Command) string {
 			fmt.Fprintf(&b, ".SH %s\n%s\n", heading, text)
 		}
 	}
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(name(cmd)), manual.Escape(serve.Version()))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"runnel %s\"\n", strings.ToUpper(name(cmd)),
+		manual.Escape(serve.Version()))
 	section("NAME", name(cmd)+" \\- "+manual.Escape(cmd.Short))
 	section("SYNOPSIS", ".B "+manual.Escape(cmd.UseLine()))
 	if cmd.Example != "" {

@@ -52,7 +52,8 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 		}
 	}
 	if t.elsewhere.Load() && servesMCP(ctx, o, d.Info) {
-		return nil, fmt.Errorf("%w, and this server answers at %s/mcp: use that URL", first, strings.TrimSuffix(t.name, "/"))
+		return nil, fmt.Errorf("%w, and this server answers at %s/mcp: use that URL", first,
+			strings.TrimSuffix(t.name, "/"))
 	}
 	return nil, first
 }
@@ -96,5 +97,6 @@ func (t *Transport) speaksSSE(ctx context.Context) bool {
 	defer response.Body.Close()
 	lines := bufio.NewReader(response.Body)
 	first, err := lines.ReadSlice('\n')
-	return err == nil && contentType(response) == eventStream && string(first[:min(len(first), 15)]) == "event: endpoint"
+	return err == nil && contentType(response) == eventStream &&
+		string(first[:min(len(first), 15)]) == "event: endpoint"
 }

@@ -123,7 +123,8 @@ func (r *tries) wait(ctx context.Context) bool {
 		return false
 	}
 	r.pause = max(r.pause, firstPause)
-	rest := max(r.least, r.pause/2+rand.N(r.pause/2)) // not all clients of a server connect at the same moment
+	// Not all clients of a server connect at the same moment.
+	rest := max(r.least, r.pause/2+rand.N(r.pause/2))
 	r.pause = min(2*r.pause, longestPause)
 	return pause.For(ctx, rest)
 }

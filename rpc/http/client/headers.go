@@ -52,7 +52,8 @@ func (l *link) learn(method, version string, response *http.Response, message []
 	switch {
 	case l.version != "":
 	case method == "initialize":
-		l.version, l.session = rawjson.StringMember(result, "protocolVersion"), response.Header.Get(headers.Session)
+		l.version, l.session = rawjson.StringMember(result, "protocolVersion"),
+			response.Header.Get(headers.Session)
 	default:
 		l.version = version
 	}
@@ -68,7 +69,8 @@ func (l *link) learn(method, version string, response *http.Response, message []
 		arguments, err := headers.Arguments(rawjson.Member(tool, "inputSchema"))
 		if err != nil { // "the client MUST exclude the invalid tool from the result of tools/list"
 			wrong = true
-			l.o.Log.Warn().Str("tool", name).Err(err).Msg("http: leaving out a tool whose x-mcp-header is not valid")
+			l.o.Log.Warn().Str("tool", name).Err(err).
+				Msg("http: leaving out a tool whose x-mcp-header is not valid")
 			continue
 		}
 		fine = append(fine, tool)

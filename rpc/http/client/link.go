@@ -66,7 +66,8 @@ func newLink(o Options) (*link, error) {
 	words := slices.Clone(o.hidden)
 	for _, values := range o.Header {
 		for _, value := range values {
-			words = append(append(words, strings.Fields(value)...), value) // "Bearer TOKEN": also the token alone
+			// "Bearer TOKEN": also the token alone.
+			words = append(append(words, strings.Fields(value)...), value)
 		}
 	}
 	secrets := []string{}
@@ -76,8 +77,9 @@ func newLink(o Options) (*link, error) {
 		}
 	}
 	l.secrets = strings.NewReplacer(secrets...)
-	via := http.DefaultTransport.(*http.Transport).Clone() // with ProxyFromEnvironment, and times for connecting
-	via.DisableCompression = true                          // events come as they are sent
+	// With ProxyFromEnvironment, and times for connecting.
+	via := http.DefaultTransport.(*http.Transport).Clone()
+	via.DisableCompression = true // events come as they are sent
 	via.MaxIdleConnsPerHost = 16
 	via.MaxResponseHeaderBytes = maxHeaders
 	via.HTTP2 = &http.HTTP2Config{SendPingTimeout: deadAfter, PingTimeout: deadAfter / 2}
@@ -103,7 +105,8 @@ func sameServer(r *http.Request, via []*http.Request) error {
 }
 
 // newHTTPRequest makes an HTTP request with the headers of the user and the session.
-func (l *link) newHTTPRequest(ctx context.Context, method string, body []byte, header http.Header) (*http.Request, error) {
+func (l *link) newHTTPRequest(ctx context.Context, method string, body []byte,
+	header http.Header) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, l.o.URL, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -21,8 +21,9 @@ type Options struct {
 	URL     string
 	Header  http.Header // sent with every request; its values are never shown
 	MaxLine int         // bytes of the longest message from the server; 0 = 16 MiB
-	Hops    func() int  // returns how many runnels stand before the server, for headers.Hops; nil = the header is not sent
-	Log     zerolog.Logger
+	// Returns how many runnels stand before the server, for headers.Hops; nil = the header is not sent.
+	Hops func() int
+	Log  zerolog.Logger
 
 	written string   // the URL as it may be shown, without the values of variables; "" = as URL
 	hidden  []string // the values of variables in the URL
@@ -32,7 +33,8 @@ var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a
 // header is replaced by a variable, so that no secret need be written there.
-func NewOptions(url string, header map[string]string, variables func(name string) string, log zerolog.Logger) (o Options, err error) {
+func NewOptions(url string, header map[string]string, variables func(name string) string,
+	log zerolog.Logger) (o Options, err error) {
 	var values []string
 	filled := func(what, text string) string {
 		return variable.ReplaceAllStringFunc(text, func(reference string) string {
@@ -73,8 +75,10 @@ func (o *Options) check() error {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !headers.IsToken(name):
-			return errors.New("the name of a header has characters that cannot be sent") // not named: it may be a secret that lacks its colon
-		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection", "Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
+			// Not named: it may be a secret that lacks its colon.
+			return errors.New("the name of a header has characters that cannot be sent")
+		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection",
+			"Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
 		case slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, isControl) }):
 			return fmt.Errorf("the value of the header %s has characters that cannot be sent", name)

@@ -86,7 +86,8 @@ func (c *request) run() {
 		case c.standing && again:
 			c.fail(err)
 		case c.notice:
-			c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).Msg("http: the server does not take a message")
+			c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).
+				Msg("http: the server does not take a message")
 		case !c.standing && !c.answered:
 			err = c.redacted(err)
 			c.noAnswer.Store(&err)
@@ -103,7 +104,8 @@ func (c *request) run() {
 // refuse answers the request with an error.
 func (c *request) refuse(code int, err error) {
 	refusal := rpc.Refusal(nil, rpc.Errorf(code, "%v", err))
-	_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil) // any id is sent back; this fails only when the reader has closed
+	// Any id is sent back; this fails only when the reader has closed.
+	_ = c.deliver(rawjson.WithMember(refusal, "id", json.RawMessage(c.sentID)), nil)
 }
 
 // exchange sends the line once, or resumes its stream, and delivers what arrives. again reports whether the
@@ -123,7 +125,9 @@ func (c *request) exchange() (again bool, err error) {
 		c.sentID = rawjson.Encode(fmt.Sprintf("%s again %d", c.id, time.Now().UnixNano()))
 		body = rawjson.WithMember(c.line, "id", json.RawMessage(c.sentID))
 	}
-	r, err := c.newHTTPRequest(httptrace.WithClientTrace(c.ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.markSent() }}), method, body, header)
+	r, err := c.newHTTPRequest(httptrace.WithClientTrace(c.ctx,
+		&httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { c.markSent() }}), method,
+		body, header)
 	if err != nil {
 		return false, err
 	}
@@ -162,7 +166,8 @@ func (c *request) exchange() (again bool, err error) {
 		}
 	}
 	if !c.answered {
-		return false, fmt.Errorf("the server's answer is not an MCP response: %s, %q", response.Status, contentType(response))
+		return false, fmt.Errorf("the server's answer is not an MCP response: %s, %q", response.Status,
+			contentType(response))
 	}
 	return false, nil
 }
@@ -176,7 +181,8 @@ func (c *request) tooLong() error {
 // harmless reports whether the line may be sent twice without telling anyone. A tool would run twice; a
 // subscription would miss something.
 func (c *request) harmless() bool {
-	return c.resumes() || c.notice || c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
+	return c.resumes() || c.notice ||
+		c.method != "" && c.method != "tools/call" && c.method != "subscriptions/listen"
 }
 
 // resumes reports whether the stream continues where it was lost. A line that is sent again begins anew, and
@@ -200,10 +206,12 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 		if len(e.data) > 0 && (e.name == "" || e.name == "message") {
 			if err := c.deliver(e.data, response); err != nil && unusable == nil && c.ctx.Err() == nil {
 				unusable = err
-				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).Msg("http: an event of the server cannot be used")
+				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).
+					Msg("http: an event of the server cannot be used")
 			}
 		}
-		if e.id != "" && !c.stateless { // "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28
+		// "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28.
+		if e.id != "" && !c.stateless {
 			c.lastEvent = e.id
 		}
 	})
@@ -238,7 +246,8 @@ func (c *request) deliver(message []byte, response *http.Response) error {
 	if _, ok := rawjson.Scan(message); !ok {
 		return errors.New("the server's answer is not JSON")
 	}
-	if c.id != nil && rawjson.IsObject(message) && rawjson.Member(message, "method") == nil && bytes.Equal(rawjson.Member(message, "id"), c.sentID) || message[0] == '[' {
+	if c.id != nil && rawjson.IsObject(message) && rawjson.Member(message, "method") == nil &&
+		bytes.Equal(rawjson.Member(message, "id"), c.sentID) || message[0] == '[' {
 		c.answered = true
 		if !bytes.Equal(c.id, c.sentID) {
 			message = rawjson.WithMember(message, "id", json.RawMessage(c.id))
@@ -264,9 +273,11 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		err = fmt.Errorf("%s: %.300s", response.Status, message)
 	}
 	switch {
-	case c.standing && !c.stoodOpen && status < http.StatusBadGateway && status != http.StatusConflict && status != http.StatusTooManyRequests:
+	case c.standing && !c.stoodOpen && status < http.StatusBadGateway && status != http.StatusConflict &&
+		status != http.StatusTooManyRequests:
 		// A server without such a stream should answer 405, but not all do.
-		c.o.Log.Debug().AnErr("why", c.redacted(err)).Msg("http: the server opens no standing stream: continuing without")
+		c.o.Log.Debug().AnErr("why", c.redacted(err)).
+			Msg("http: the server opens no standing stream: continuing without")
 		return false, err
 	case status == http.StatusNotFound && r.Header.Get(headers.Session) != "" && !c.stateless:
 		// "it MUST start a new session": the transport's user opens another one.
@@ -274,21 +285,26 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 		if c.id != nil && r.Method == http.MethodPost {
 			c.refuse(mcp.CodeSessionEnded, c.redacted(err))
 		}
-		time.AfterFunc(refusalGrace, func() { c.fail(err) }) // requests that were sent with this one are refused as well, and then known not to have run
+		// Requests that were sent with this one are refused as well, and then known not to have run.
+		time.AfterFunc(refusalGrace, func() { c.fail(err) })
 		return false, err
-	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() && !bytes.Equal(rawjson.Member(text, "id"), c.sentID) && path.Base(r.URL.Path) != "mcp":
+	case (status == http.StatusNotFound || status == http.StatusMethodNotAllowed) && !c.opened() &&
+		!bytes.Equal(rawjson.Member(text, "id"), c.sentID) && path.Base(r.URL.Path) != "mcp":
 		c.elsewhere.Store(true)
 		return false, fmt.Errorf("%w. The URL of an MCP server often ends in /mcp", err)
 	case status == http.StatusUnauthorized:
-		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN", err)
+		err = fmt.Errorf("%w. Send it a token that it knows, in a header such as Authorization: Bearer TOKEN",
+			err)
 	case status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
-	case r.Method == http.MethodGet && status == http.StatusConflict: // it has not noticed yet that the previous connection is lost
+	case r.Method == http.MethodGet && status == http.StatusConflict:
+		// It has not noticed yet that the previous connection is lost.
 		return true, err
 	case c.standing && c.lastEvent != "" && status < 500 && status != http.StatusTooManyRequests:
 		c.lastEvent = "" // the missed events are no longer kept
 		return true, err
 	case r.Method == http.MethodGet && status < 500 && status != http.StatusTooManyRequests:
-		return false, fmt.Errorf("the connection was lost, and the server does not let it be resumed: %w", err)
+		return false, fmt.Errorf("the connection was lost, and the server does not let it be resumed: %w",
+			err)
 	case rawjson.IsObject(says) && r.Method == http.MethodPost:
 		if c.notice {
 			return false, err
@@ -297,8 +313,10 @@ func (c *request) refused(r *http.Request, response *http.Response) (again bool,
 	case status < 500 && status != http.StatusTooManyRequests:
 		return false, err
 	case c.opened():
-		c.lost = status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout // a gateway before the server says so
-		return c.harmless() || c.lost && c.method == "subscriptions/listen" || status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
+		// A gateway before the server says so.
+		c.lost = status >= http.StatusBadGateway && status <= http.StatusGatewayTimeout
+		return c.harmless() || c.lost && c.method == "subscriptions/listen" ||
+			status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable, err
 	}
 	if !c.opened() || c.standing {
 		c.fail(err)

@@ -34,8 +34,10 @@ type Transport struct {
 	closing  sync.Once
 
 	// Owned by Write.
-	partial []byte          // the beginning of a line
-	opening context.Context // later lines wait until it ends: with the answer to initialize, then with the standing stream; nil = do not wait
+	partial []byte // the beginning of a line
+	// Later lines wait until it ends: with the answer to initialize, then with the standing stream; nil = do
+	// not wait.
+	opening context.Context
 
 	// Guarded by link.mu.
 	requests map[string]*request // requests without an answer, by id as written

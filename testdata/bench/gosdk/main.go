@@ -33,12 +33,15 @@ func main() {
 	tools := flag.Int("tools", 0, "how many more tools to offer")
 	address := flag.String("http", "", "serve HTTP at this address, not stdin")
 	flag.Parse()
-	server := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"}, &mcp.ServerOptions{PageSize: max(1000, *tools+2)})
+	server := mcp.NewServer(&mcp.Implementation{Name: "gosdk", Version: "1"},
+		&mcp.ServerOptions{PageSize: max(1000, *tools+2)})
 	mcp.AddTool(server, &mcp.Tool{Name: "echo", Description: "Returns its text."}, echo)
 	mcp.AddTool(server, &mcp.Tool{Name: "stream", Description: "Writes count chunks."}, stream)
 	for i := range *tools {
-		tool := &mcp.Tool{Name: fmt.Sprint("tool", i), Title: fmt.Sprint("Tool ", i), Description: fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)}
-		mcp.AddTool(server, tool, func(context.Context, *mcp.CallToolRequest, fileInput) (*mcp.CallToolResult, any, error) {
+		tool := &mcp.Tool{Name: fmt.Sprint("tool", i), Title: fmt.Sprint("Tool ", i),
+			Description: fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)}
+		mcp.AddTool(server, tool, func(context.Context, *mcp.CallToolRequest, fileInput) (*mcp.CallToolResult,
+			any, error) {
 			return result("done"), nil, nil
 		})
 	}
@@ -72,7 +75,9 @@ func stream(ctx context.Context, r *mcp.CallToolRequest, in streamInput) (*mcp.C
 			stamp = fmt.Sprintf("t=%d ", time.Now().UnixNano())
 		}
 		chunk := fmt.Sprintf("chunk %06d %s%s\n", i, stamp, strings.Repeat("x", 36-len(stamp)))
-		if err := r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(i), Message: chunk}); err != nil {
+		if err := r.Session.NotifyProgress(ctx,
+			&mcp.ProgressNotificationParams{ProgressToken: token, Progress: float64(i),
+				Message: chunk}); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -18,8 +18,9 @@ const (
 	echo  = `,"result":{"content":[{"type":"text","text":"hello"}]}}`
 	block = 64 << 10
 
-	progress = "event: message\ndata: " + `{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1000000,"message":"chunk 000000 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"}}` + "\n\n"
-	done     = "event: message\ndata: " + `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}` + "\n\n"
+	progress = "event: message\ndata: " +
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1000000,"message":"chunk 000000 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"}}` + "\n\n"
+	done = "event: message\ndata: " + `{"jsonrpc":"2.0","id":1,"result":{"content":[]}}` + "\n\n"
 )
 
 func main() {

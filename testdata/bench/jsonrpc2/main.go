@@ -77,7 +77,8 @@ func streamed(ctx context.Context, conn *jsonrpc2.Conn, id string, c *call) (any
 			stamp = fmt.Sprintf("t=%d ", time.Now().UnixNano())
 		}
 		chunk := fmt.Sprintf("chunk %06d %s%s\n", i, stamp, strings.Repeat("x", 36-len(stamp)))
-		if err := conn.Notify(ctx, "notifications/tasks/partial", partial{id, []text{{"text", chunk}}, i}); err != nil {
+		if err := conn.Notify(ctx, "notifications/tasks/partial",
+			partial{id, []text{{"text", chunk}}, i}); err != nil {
 			return nil, err
 		}
 	}

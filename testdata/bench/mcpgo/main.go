@@ -18,13 +18,17 @@ func main() {
 	address := flag.String("http", "", "serve HTTP at this address, not stdin")
 	flag.Parse()
 	s := server.NewMCPServer("mcpgo", "1", server.WithToolCapabilities(false))
-	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns its text."), mcp.WithString("text", mcp.Required())), echo)
+	s.AddTool(mcp.NewTool("echo", mcp.WithDescription("Returns its text."),
+		mcp.WithString("text", mcp.Required())), echo)
 	s.AddTool(mcp.NewTool("stream", mcp.WithDescription("Writes count chunks."),
-		mcp.WithNumber("count", mcp.Required()), mcp.WithNumber("bytes"), mcp.WithNumber("intervalMs")), stream)
+		mcp.WithNumber("count", mcp.Required()), mcp.WithNumber("bytes"), mcp.WithNumber("intervalMs")),
+		stream)
 	for i := range *tools {
 		s.AddTool(mcp.NewTool(fmt.Sprint("tool", i), mcp.WithTitleAnnotation(fmt.Sprint("Tool ", i)),
-			mcp.WithDescription(fmt.Sprintf("Runs the program number %d on some files, and says what it did", i)),
-			mcp.WithArray("files", mcp.Required(), mcp.WithStringItems()), mcp.WithNumber("count", mcp.Description("how many"))), echo)
+			mcp.WithDescription(fmt.Sprintf("Runs the program number %d on some files, and says what it did",
+				i)),
+			mcp.WithArray("files", mcp.Required(), mcp.WithStringItems()),
+			mcp.WithNumber("count", mcp.Description("how many"))), echo)
 	}
 	if *address != "" {
 		fmt.Fprintln(os.Stderr, server.NewStreamableHTTPServer(s, server.WithStateful(true)).Start(*address))
@@ -57,7 +61,8 @@ func stream(ctx context.Context, r mcp.CallToolRequest) (*mcp.CallToolResult, er
 		}
 		chunk := fmt.Sprintf("chunk %06d %s%s\n", i, stamp, strings.Repeat("x", 36-len(stamp)))
 		for {
-			err := s.SendNotificationToClient(ctx, "notifications/progress", map[string]any{"progressToken": token, "progress": i, "message": chunk})
+			err := s.SendNotificationToClient(ctx, "notifications/progress",
+				map[string]any{"progressToken": token, "progress": i, "message": chunk})
 			if err == nil {
 				break
 			}

@@ -33,7 +33,8 @@ func main() {
 		name string
 		run  func(context.Context) error
 	}{
-		{"handshake era", p.handshake}, {"stateless era", p.stateless}, {"corrected version", p.corrected}, {"fall back", p.fallBack}, {"tasks", p.tasks}, {"resumption", p.resumption},
+		{"handshake era", p.handshake}, {"stateless era", p.stateless}, {"corrected version", p.corrected},
+		{"fall back", p.fallBack}, {"tasks", p.tasks}, {"resumption", p.resumption},
 	} {
 		if err := part.run(ctx); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v\n", part.name, err)
@@ -57,9 +58,13 @@ type session struct {
 
 // connect starts the program. use, if not nil, changes the client before it connects; watch, if not nil, sees
 // what comes in.
-func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version string, use func(*mcp.Client), watch *watch) (*session, error) {
+func (p *program) connect(ctx context.Context, o *mcp.ClientOptions, version string, use func(*mcp.Client),
+	watch *watch) (*session, error) {
 	s := &session{progress: make(chan *mcp.ProgressNotificationParams, 100)}
-	o.ProgressNotificationHandler = func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress <- r.Params }
+	o.ProgressNotificationHandler = func(_ context.Context,
+		r *mcp.ProgressNotificationClientRequest) {
+		s.progress <- r.Params
+	}
 	o.ElicitationHandler = func(_ context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		content := map[string]any{}
 		schema, _ := r.Params.RequestedSchema.(map[string]any)
@@ -169,7 +174,9 @@ func (s *session) works(ctx context.Context) error {
 	// A call whose context ends is cancelled, and the session goes on.
 	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer stop()
-	if _, err := s.CallTool(short, &mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 3_600_000}}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := s.CallTool(short,
+		&mcp.CallToolParams{Name: "sleep", Arguments: map[string]any{"ms": 3_600_000}}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		return fmt.Errorf("cancelled call gives %w", err)
 	}
 	return s.call(ctx, "echo", map[string]any{"text": "on"}, "on")

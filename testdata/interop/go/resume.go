@@ -23,15 +23,20 @@ func (p *program) resumption(ctx context.Context) error {
 	const chunks, bytes = 60, 500
 	line := &cutLine{}
 	line.cuts.Store(3)
-	text := &streamed{Transport: &mcp.StreamableClientTransport{Endpoint: p.name, HTTPClient: &http.Client{Transport: line}}}
-	session, err := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil).Connect(ctx, text, &mcp.ClientSessionOptions{ProtocolVersion: handshake})
+	text := &streamed{Transport: &mcp.StreamableClientTransport{Endpoint: p.name,
+		HTTPClient: &http.Client{Transport: line}}}
+	session, err := mcp.NewClient(&mcp.Implementation{Name: "interop", Version: "1"}, nil).
+		Connect(ctx, text, &mcp.ClientSessionOptions{ProtocolVersion: handshake})
 	if err != nil {
 		return fmt.Errorf("connecting: %w", err)
 	}
-	call := &mcp.CallToolParams{Name: "stream", Arguments: map[string]any{"count": chunks, "bytes": bytes, "intervalMs": 20}, Meta: mcp.Meta{"progressToken": 1, "partialResults": true}}
+	call := &mcp.CallToolParams{Name: "stream",
+		Arguments: map[string]any{"count": chunks, "bytes": bytes, "intervalMs": 20},
+		Meta:      mcp.Meta{"progressToken": 1, "partialResults": true}}
 	result, err := session.CallTool(ctx, call)
 	if err != nil || result.IsError {
-		return fmt.Errorf("after %d cuts and %d resumptions: %v, %w", 3-line.cuts.Load(), line.resumed.Load(), result, err)
+		return fmt.Errorf("after %d cuts and %d resumptions: %v, %w", 3-line.cuts.Load(), line.resumed.Load(),
+			result, err)
 	}
 	if line.cuts.Load() > 0 || line.resumed.Load() < 3 {
 		return fmt.Errorf("%d cuts are left, resumed %d times", line.cuts.Load(), line.resumed.Load())
@@ -89,7 +94,8 @@ type cutLine struct{ cuts, resumed atomic.Int32 }
 
 func (l *cutLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil || response.Header.Get("Content-Type") != "text/event-stream" || r.Method == "GET" && r.Header.Get("Last-Event-ID") == "" {
+	if err != nil || response.Header.Get("Content-Type") != "text/event-stream" ||
+		r.Method == "GET" && r.Header.Get("Last-Event-ID") == "" {
 		return response, err
 	}
 	if r.Method == "GET" {

@@ -23,10 +23,12 @@ func serve() error {
 		"n":      {Type: "integer"},
 		"region": {Type: "string", Extra: map[string]any{"x-mcp-header": "Region"}},
 	}}
-	mcp.AddTool(server, &mcp.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context, r *mcp.CallToolRequest, a arguments) (*mcp.CallToolResult, any, error) {
+	mcp.AddTool(server, &mcp.Tool{Name: "count", InputSchema: schema}, func(ctx context.Context,
+		r *mcp.CallToolRequest, a arguments) (*mcp.CallToolResult, any, error) {
 		for n := range a.N {
 			time.Sleep(10 * time.Millisecond)
-			p := &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(n + 1), Total: float64(a.N)}
+			p := &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(),
+				Progress: float64(n + 1), Total: float64(a.N)}
 			if err := r.Session.NotifyProgress(ctx, p); err != nil {
 				return nil, nil, err
 			}
@@ -35,7 +37,8 @@ func serve() error {
 	})
 	get := func(*http.Request) *mcp.Server { return server }
 	mux := http.NewServeMux()
-	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
+	mux.Handle("/mcp", mcp.NewStreamableHTTPHandler(get,
+		&mcp.StreamableHTTPOptions{EventStore: mcp.NewMemoryEventStore(nil)}))
 	mux.Handle("/stateless", mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true}))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -58,7 +58,8 @@ func (p *program) tasks(ctx context.Context) error {
 	for key := range asking.InputRequests {
 		answers[key] = map[string]any{"action": "accept", "content": map[string]any{"confirm": true}}
 	}
-	if _, err := mcp.CallCustomMethod[*taskParams, *empty](ctx, s.ClientSession, "tasks/update", &taskParams{TaskID: id, InputResponses: answers}); err != nil {
+	if _, err := mcp.CallCustomMethod[*taskParams, *empty](ctx, s.ClientSession, "tasks/update",
+		&taskParams{TaskID: id, InputResponses: answers}); err != nil {
 		return fmt.Errorf("tasks/update: %w", err)
 	}
 	if err := s.ends(ctx, id, "completed", "Deleted a.txt"); err != nil {
@@ -83,7 +84,8 @@ func (p *program) tasks(ctx context.Context) error {
 	if id, err = s.start(ctx, w, "sleep", map[string]any{"ms": 3_600_000}); err != nil {
 		return err
 	}
-	if _, err := mcp.CallCustomMethod[*taskParams, *empty](ctx, s.ClientSession, "tasks/cancel", &taskParams{TaskID: id}); err != nil {
+	if _, err := mcp.CallCustomMethod[*taskParams, *empty](ctx, s.ClientSession, "tasks/cancel",
+		&taskParams{TaskID: id}); err != nil {
 		return fmt.Errorf("tasks/cancel: %w", err)
 	}
 	if err := s.ends(ctx, id, "cancelled", ""); err != nil {
@@ -94,7 +96,8 @@ func (p *program) tasks(ctx context.Context) error {
 
 // start calls a tool whose answer is a task and returns its id. The SDK takes the answer for a result without
 // content.
-func (s *session) start(ctx context.Context, w *watch, tool string, arguments map[string]any) (string, error) {
+func (s *session) start(ctx context.Context, w *watch, tool string,
+	arguments map[string]any) (string, error) {
 	if arguments == nil {
 		arguments = map[string]any{}
 	}
@@ -105,7 +108,8 @@ func (s *session) start(ctx context.Context, w *watch, tool string, arguments ma
 		ResultType string `json:"resultType"`
 		task
 	}
-	if err := json.Unmarshal(w.result, &handle); err != nil || handle.ResultType != "task" || handle.Status != "working" {
+	if err := json.Unmarshal(w.result, &handle); err != nil || handle.ResultType != "task" ||
+		handle.Status != "working" {
 		return "", fmt.Errorf("%s gives no task: %s", tool, w.result)
 	}
 	return handle.TaskID, nil
@@ -113,7 +117,10 @@ func (s *session) start(ctx context.Context, w *watch, tool string, arguments ma
 
 // ends polls until the task has ended, with this status and text.
 func (s *session) ends(ctx context.Context, id, status, text string) error {
-	t, err := s.poll(ctx, id, func(t *task) bool { return t.Status != "working" && t.Status != "input_required" })
+	t, err := s.poll(ctx, id, func(t *task) bool {
+		return t.Status != "working" &&
+			t.Status != "input_required"
+	})
 	if err != nil {
 		return err
 	}
@@ -125,7 +132,8 @@ func (s *session) ends(ctx context.Context, id, status, text string) error {
 
 func (s *session) poll(ctx context.Context, id string, enough func(*task) bool) (*task, error) {
 	for {
-		t, err := mcp.CallCustomMethod[*taskParams, *task](ctx, s.ClientSession, "tasks/get", &taskParams{TaskID: id})
+		t, err := mcp.CallCustomMethod[*taskParams, *task](ctx, s.ClientSession, "tasks/get",
+			&taskParams{TaskID: id})
 		if err != nil {
 			return nil, fmt.Errorf("tasks/get: %w", err)
 		}

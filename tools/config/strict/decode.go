@@ -46,7 +46,8 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 		d.value(path, n, v.Elem())
 	case v.Type() == reflect.TypeFor[json.RawMessage]():
 		if n.Kind != yaml.MappingNode {
-			d.misplaced(path, n, "a mapping", "a mapping of names to JSON Schemas, or a JSON Schema of type object")
+			d.misplaced(path, n, "a mapping",
+				"a mapping of names to JSON Schemas, or a JSON Schema of type object")
 			return
 		}
 		v.SetBytes(d.appendJSON(nil, path, n))
@@ -99,7 +100,8 @@ func (d *decoder) structure(path string, n *yaml.Node, v reflect.Value) {
 	for _, e := range list {
 		f, ok := fields[e.name]
 		if !ok {
-			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name), d.options.Instead(path, e.name, words(list), keys))
+			d.tell(path, e.key, fmt.Sprintf("unknown key %.100q", e.name),
+				d.options.Instead(path, e.name, words(list), keys))
 			continue
 		}
 		at := Join(path, e.name)

@@ -19,7 +19,8 @@ type File struct {
 
 // NewFile makes a File of a text, which Decode has yet to read.
 func NewFile(name string, text []byte) *File {
-	return &File{name, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"), map[string]place{}}
+	return &File{name, strings.Split(strings.ReplaceAll(string(text), "\r\n", "\n"), "\n"),
+		map[string]place{}}
 }
 
 // Nowhere makes a File for a text that comes from no file: its mistakes have no places.
@@ -164,5 +165,6 @@ func (f *File) mistake(p position, problem, hint string) error {
 	from := max(mark-maxSource/2, 0)
 	shown := strings.ReplaceAll(string(line[from:min(from+maxSource, len(line))]), "\t", " ")
 	number := fmt.Sprintf("%5d", p.line)
-	return &mistake{p, fmt.Sprintf("%s\n%s | %s\n%*s | %*s^", text, number, shown, len(number), "", mark-from, "")}
+	return &mistake{p, fmt.Sprintf("%s\n%s | %s\n%*s | %*s^", text, number, shown, len(number), "",
+		mark-from, "")}
 }

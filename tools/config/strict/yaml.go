@@ -52,7 +52,8 @@ func (d *decoder) tell(path string, at *yaml.Node, problem, hint string) {
 // messages, takes 2.7 ms and 2 MB.
 func (d *decoder) parse(text []byte) (documents []*yaml.Node, err error) {
 	var all []yaml.Node
-	if err := yaml.Load(text, &all, yaml.WithAllDocuments(), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth)))); err != nil {
+	if err := yaml.Load(text, &all, yaml.WithAllDocuments(),
+		yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(maxDepth)))); err != nil {
 		return nil, d.syntaxError(text, err)
 	}
 	for _, document := range all {
@@ -72,7 +73,8 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 	if !ok {
 		return d.mistake(position{1, 1}, err.Error(), "")
 	}
-	at, began := position{wrong.Mark.Line, wrong.Mark.Column}, position{wrong.ContextMark.Line, wrong.ContextMark.Column}
+	at, began := position{wrong.Mark.Line, wrong.Mark.Column},
+		position{wrong.ContextMark.Line, wrong.ContextMark.Column}
 	problem, hint := wrong.Message, ""
 	switch {
 	case at.line == 0: // a character that is not allowed in YAML
@@ -89,7 +91,8 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 	}
 	switch {
 	case strings.HasPrefix(problem, "mapping values are not allowed"): // which says what the parser had to do
-		problem, hint = "a key where none can stand", `put a text that contains ": " in quotes; indent a key like the keys around it`
+		problem, hint = "a key where none can stand",
+			`put a text that contains ": " in quotes; indent a key like the keys around it`
 	case strings.HasPrefix(problem, "did not find expected key"):
 		hint = "indent a key like the keys around it"
 	case strings.Contains(problem, "did not find expected ','"):
@@ -104,7 +107,8 @@ func (d *decoder) syntaxError(text []byte, err error) error {
 
 // startsWrong reports whether the library's error is about a text whose first character has a meaning in YAML.
 func startsWrong(problem string) bool {
-	return slices.ContainsFunc([]string{"cannot start any token", "anchor", "an alias", "node content"}, func(words string) bool { return strings.Contains(problem, words) })
+	return slices.ContainsFunc([]string{"cannot start any token", "anchor", "an alias", "node content"},
+		func(words string) bool { return strings.Contains(problem, words) })
 }
 
 func nodePosition(n *yaml.Node) position { return position{n.Line, n.Column} }
@@ -114,7 +118,8 @@ func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	d.depth++
 	if d.nodes++; !d.unfolds && (d.nodes >= maxNodes || d.depth > maxDepth) {
 		d.unfolds = true
-		d.fail("", n, "the file expands to too much", fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
+		d.fail("", n, "the file expands to too much",
+			fmt.Sprintf("%d values, nested at most %d deep", maxNodes, maxDepth))
 	}
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -123,7 +128,8 @@ func (d *decoder) enter(n *yaml.Node) *yaml.Node {
 	case d.unfolds:
 		return nil
 	case n.Style&yaml.TaggedStyle != 0:
-		d.fail("", n, fmt.Sprintf("the tag %s is not known here", n.Tag), "plain values; quotes turn one into text")
+		d.fail("", n, fmt.Sprintf("the tag %s is not known here", n.Tag),
+			"plain values; quotes turn one into text")
 		return nil
 	}
 	return n
@@ -155,7 +161,8 @@ func (d *decoder) entries(n *yaml.Node) (list []mapEntry, ok bool) {
 		case e.key.Kind != yaml.ScalarNode:
 			d.misplaced("", e.key, "a name", "")
 		case first != nil:
-			d.fail("", e.key, fmt.Sprintf("key %q stands twice, first at %d:%d", e.name, first.Line, first.Column), "")
+			d.fail("", e.key, fmt.Sprintf("key %q stands twice, first at %d:%d", e.name, first.Line,
+				first.Column), "")
 		default:
 			keys[e.name] = e.key
 			list = append(list, e)

@@ -86,10 +86,11 @@ func init() {
 
 // The kernel reads and writes these variables. Those of a package never move.
 var (
-	commandLine = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 'c', 'm', 'd', 'l', 'i', 'n', 'e', 0}
-	line        [len(Name) + 1]byte
-	allSignals  = ^uint64(0)
-	signals     uint64
+	commandLine = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 'c', 'm', 'd', 'l', 'i',
+		'n', 'e', 0}
+	line       [len(Name) + 1]byte
+	allSignals = ^uint64(0)
+	signals    uint64
 )
 
 // started reports whether this program was started as a shim.
@@ -150,7 +151,8 @@ func run() {
 //go:norace
 //go:nocheckptr
 func fork(order *Order) {
-	syscall6(sysSigprocmask, setMask, uintptr(unsafe.Pointer(&allSignals)), uintptr(unsafe.Pointer(&signals)), maskSize, 0, 0)
+	syscall6(sysSigprocmask, setMask, uintptr(unsafe.Pointer(&allSignals)), uintptr(unsafe.Pointer(&signals)),
+		maskSize, 0, 0)
 	child := call(sysClone, childSignal, 0, 0)
 	if child == 0 {
 		syscall6(sysSigprocmask, setMask, uintptr(unsafe.Pointer(&signals)), 0, maskSize, 0, 0)

@@ -21,7 +21,8 @@ func TestPageIsSmallAndWhole(t *testing.T) {
 	if n := bytes.Count(html, []byte("</script")); n != 1 {
 		t.Errorf("%d ends of scripts: a source closes the element that it stands in", n)
 	}
-	if at := regexp.MustCompile(`(?i)(src|href)="(https?:)?//|@import|url\(\s*["']?(https?:)?//`).Find(html); at != nil {
+	if at := regexp.MustCompile(`(?i)(src|href)="(https?:)?//|@import|url\(\s*["']?(https?:)?//`).
+		Find(html); at != nil {
 		t.Errorf("the page loads %s", at)
 	}
 }
@@ -56,7 +57,8 @@ func TestPolicyHasNoLeak(t *testing.T) {
 	if strings.Contains(Policy(), "unsafe") {
 		t.Error(Policy())
 	}
-	if html := HTML(); bytes.Contains(html, []byte(" style=\"")) || regexp.MustCompile(`\son[a-z]+="`).Match(html) {
+	if html := HTML(); bytes.Contains(html, []byte(" style=\"")) ||
+		regexp.MustCompile(`\son[a-z]+="`).Match(html) {
 		t.Error("the policy refuses attributes with style or script")
 	}
 }

@@ -65,7 +65,8 @@ func connect(ctx context.Context, program, config, version string) (*session, er
 			return nil, err
 		}
 	}
-	s := &session{client.NewClient(via, client.WithProtocolVersion(version), client.WithElicitationHandler(answers{})), make(chan mcp.JSONRPCNotification, 100)}
+	s := &session{client.NewClient(via, client.WithProtocolVersion(version),
+		client.WithElicitationHandler(answers{})), make(chan mcp.JSONRPCNotification, 100)}
 	s.OnNotification(func(n mcp.JSONRPCNotification) { s.came <- n })
 	if err := s.Start(ctx); err != nil {
 		return nil, fmt.Errorf("starting: %w", err)
@@ -113,7 +114,8 @@ func works(ctx context.Context, program, config, version string) error {
 	}
 	for _, want := range []float64{0, 50, 100} {
 		n, err := s.next(ctx, "notifications/progress")
-		if err != nil || n.Params.AdditionalFields["progress"] != want || n.Params.AdditionalFields["progressToken"] != "token" {
+		if err != nil || n.Params.AdditionalFields["progress"] != want ||
+			n.Params.AdditionalFields["progressToken"] != "token" {
 			return fmt.Errorf("progress is %+v, want %v: %w", n.Params, want, err)
 		}
 	}
@@ -169,8 +171,10 @@ func (s *session) next(ctx context.Context, method string) (mcp.JSONRPCNotificat
 
 // task is one of the handshake era. The client has no call that begins one.
 func (s *session) task(ctx context.Context) error {
-	response, err := s.GetTransport().SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: "2.0", ID: mcp.NewRequestId("task"), Method: "tools/call",
-		Params: map[string]any{"name": "must", "task": map[string]any{}}})
+	response, err := s.GetTransport().
+		SendRequest(ctx, transport.JSONRPCRequest{JSONRPC: "2.0", ID: mcp.NewRequestId("task"),
+			Method: "tools/call",
+			Params: map[string]any{"name": "must", "task": map[string]any{}}})
 	if err != nil {
 		return err
 	}
@@ -199,7 +203,8 @@ func (s *session) task(ctx context.Context) error {
 
 // subscribed is told of a tool that the config gets.
 func (s *session) subscribed(ctx context.Context, config string) error {
-	stop, err := s.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true}, func(err error) { fmt.Fprintln(os.Stderr, "listening:", err) })
+	stop, err := s.ListenAsync(ctx, mcp.SubscriptionFilter{ToolsListChanged: true},
+		func(err error) { fmt.Fprintln(os.Stderr, "listening:", err) })
 	if err != nil {
 		return err
 	}
