@@ -155,3 +155,27 @@ func TestSendToTaskIsListed(t *testing.T) {
 		w.end()
 	}
 }
+
+// A model is shown no secret that a program draws on its terminal, not even in pieces with escape sequences
+// between them.
+func TestSecretOnATerminal(t *testing.T) {
+	t.Parallel()
+	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+secrets: {patterns: ['token-\d+']}
+tools:
+  draw: {shell: 'printf "tok\033[1men-12\033[0m3\r\n"; read -r x; printf "to\033[31mken-\033[0m456 %s\r\n" "$x"; sleep 600', interactive: true}
+`), "--state", stateDir(t))...))
+	for range 2 {
+		p := begin(w, "draw", nil)
+		p.until("again", map[string]any{"text": "again\n"})
+		p.until("column", map[string]any{"screen": true})
+		shown := p.read.String()
+		if strings.Contains(shown, "123") || strings.Contains(shown, "456") {
+			t.Errorf("the model is shown %q", shown)
+		}
+		var result mcp.CallToolResult
+		w.must(&result, "tools/call",
+			map[string]any{"name": "cancel_task", "arguments": map[string]any{"task_id": p.id}})
+	}
+	w.end()
+}
