@@ -69,7 +69,8 @@ func (c *call) saveFiles(ctx context.Context, items []json.RawMessage) error {
 	return errors.Join(errs...)
 }
 
-// saveFile reads a file page by page.
+// saveFile reads a file page by page into a new one, which gets the name of the file once it is whole: what
+// stood there before is lost only then.
 func (c *call) saveFile(ctx context.Context, root *os.Root, l *fileLink) (err error) {
 	if !fs.ValidPath(l.Name) {
 		return errors.New("not a name for a file")
@@ -79,11 +80,19 @@ func (c *call) saveFile(ctx context.Context, root *os.Root, l *fileLink) (err er
 			return err
 		}
 	}
-	out, err := root.Create(l.Name)
+	part := path.Join(path.Dir(l.Name), fmt.Sprintf(".runnel-%d", os.Getpid()))
+	out, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, out.Close()) }()
+	defer func() {
+		if err = errors.Join(err, out.Close()); err == nil {
+			err = root.Rename(part, l.Name)
+		}
+		if err != nil {
+			_ = root.Remove(part)
+		}
+	}()
 	hash := sha256.New()
 	for at := int64(0); at < l.Size; {
 		var page struct {
@@ -99,8 +108,8 @@ func (c *call) saveFile(ctx context.Context, root *os.Root, l *fileLink) (err er
 		}
 		var next int64
 		if len(page.Contents) != 1 || json.Unmarshal(page.Contents[0].Meta[mcp.MetaNext], &next) != nil ||
-			next <= at {
-			return fmt.Errorf("the server has sent nothing after byte %d", at)
+			next <= at || next > l.Size {
+			return fmt.Errorf("the server has sent nothing after byte %d, or more than its %d", at, l.Size)
 		}
 		piece := bytes.Join([][]byte{[]byte(page.Contents[0].Text), page.Contents[0].Blob}, nil)
 		_, _ = hash.Write(piece) // never fails

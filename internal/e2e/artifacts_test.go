@@ -206,6 +206,9 @@ func TestCallSavesArtifacts(t *testing.T) {
 				!strings.Contains(got.stderr, filepath.Join(saved, "report/p.png")) {
 				t.Errorf("%s: %+v", mode, got)
 			}
+			if left, _ := filepath.Glob(filepath.Join(saved, "report/.runnel-*")); len(left) > 0 {
+				t.Errorf("left behind: %q", left)
+			}
 			data, err := os.ReadFile(filepath.Join(saved, "report/p.png"))
 			if err != nil || !bytes.Equal(data, picture) {
 				t.Errorf("%s: %d bytes, %v", mode, len(data), err)
