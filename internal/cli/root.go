@@ -173,9 +173,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a task: its output arrives
-while it runs, long work goes on in the background, and its result is kept until it is fetched.
-Without a command, runnel serves on stdin and stdout, as "runnel serve" does.`
+const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a
+task: its output arrives while it runs. Without a command, runnel serves as "runnel serve" does.`
 
 const examples = `  # one tool, without a config file: what a host would start; and the same tool in a shell
   runnel --tool 'gotest=go test -v {{package}}'
@@ -193,7 +192,7 @@ var groups = []struct {
 }{
 	{"Set up", []string{"init", "install", "uninstall", "trust", "config", "doctor"}},
 	{"Serve", []string{"serve", "wrap", "work"}},
-	{"Call, and see what runs", []string{"tools", "call", "tasks", "top", "ui", "fleet"}},
+	{"Call, and see what runs", []string{"tools", "call", "tasks", "attach", "top", "ui", "fleet"}},
 	{"Others", []string{"trace", "completion", "version", "help"}},
 }
 
@@ -284,9 +283,8 @@ func (i *invocation) command(all bool) *cobra.Command {
 	root.SetHelpFunc(i.help)
 	if all {
 		root.AddCommand(i.initCommand(), i.installCommand(), i.uninstallCommand(), i.toolsCommand(),
-			i.callCommand(), i.tasksCommand(), i.topCommand(), i.uiCommand(), i.workCommand(),
-			i.fleetCommand(),
-			i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
+			i.callCommand(), i.tasksCommand(), i.attachCommand(), i.topCommand(), i.uiCommand(),
+			i.workCommand(), i.fleetCommand(), i.traceCommand(), i.doctorCommand(), i.configCommand(), i.trustCommand(), i.versionCommand())
 		completeFlags(root)
 		fixCompletion(root)
 		i.helpCommand(root)
