@@ -94,7 +94,7 @@ streams: ## a thousand clients whose calls stream all at once over HTTP: memory,
 soak: ## 100,000 short tasks and one that streams all the time: what the process holds and how large the state is (make race runs 3,000)
 	RUNNEL_TEST_SOAK_TASKS=100000 go test -count=1 -v -timeout 2h -run TestSoak ./internal/e2e
 
-hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does five minutes of it
+hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does three minutes of it
 	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
 
 day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
