@@ -32,6 +32,8 @@ type dayProject struct {
 var (
 	dayDocuments = []string{"README.md", "internal/manual/*.md"}
 	dayBlock     = regexp.MustCompile("(?ms)^( *)```(yaml|sh)\n(.*?)^ *```$")
+	// Hosts cannot start the first, and calls of the others end when their input has been sent.
+	dayLeftOut = regexp.MustCompile(`noStdio: true|interactive: true|stdin: open`)
 	// How much there is depends on how fast it went.
 	dayLog      = regexp.MustCompile(`(?m)^\{"level":"info".*\n`)
 	dayFile     = regexp.MustCompile(`(?m)^-- (.+) --\n`)
@@ -58,8 +60,8 @@ func (d *day) readConfigs() (scripts []dayScript) {
 				kind, block := string(text[at[4]:at[5]]), string(text[at[6]:at[7]])
 				block = regexp.MustCompile(`(?m)^`+string(text[at[2]:at[3]])).ReplaceAllString(block, "")
 				name := fmt.Sprintf("%s:%d", file, 1+strings.Count(string(text[:at[0]]), "\n"))
-				if kind == "yaml" && strings.Contains(block, "noStdio: true") {
-					continue // hosts cannot start it
+				if kind == "yaml" && dayLeftOut.MatchString(block) {
+					continue
 				} else if kind == "yaml" {
 					d.addConfig(name, block)
 				} else if script := newDayScript(name, block); script.text != "" {

@@ -51,6 +51,9 @@ func (p *typist) until(want string, arguments map[string]any) string {
 	for deadline := time.Now().Add(watchdog); ; arguments = map[string]any{"wait_ms": 100} {
 		result := p.send(arguments)
 		if text := firstTextOf(result); !strings.HasPrefix(text, "[nothing new in ") {
+			if before := shown.String(); before != "" && !strings.HasSuffix(before, "\n") {
+				shown.WriteByte('\n') // the lines of a terminal that have changed
+			}
 			shown.WriteString(text)
 		}
 		if strings.Contains(shown.String(), want) {
