@@ -25,15 +25,17 @@ import (
 // attachCommand is "runnel attach".
 func (i *invocation) attachCommand() *cobra.Command {
 	cmd := i.aboutTask("attach ID", "Type into the terminal of a running task",
-		`Joins the terminal of a task whose tool has "interactive: true": you see what it shows, and type into it, as the
-model does with send_to_task; several may be attached at once. The terminal takes the size of yours. Ctrl-P Ctrl-Q
-leaves; the task goes on. What you type is stored for as long as it takes to reach the task, and no model reads it.`,
+		`Joins the terminal of a task whose tool has "interactive: true": you see what it shows, and type into it
+as the model does with send_to_task. Several people may be attached to it. The terminal takes the size of
+yours. Ctrl-P Ctrl-Q leaves; the task goes on. What you type is stored until it reaches the task, and no
+model reads it.`,
 		`  runnel attach 4d8a`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			in, isFile := i.Stdin.(*os.File)
 			out, isTerminal := i.Stdout.(*os.File)
 			if !isFile || !isTerminal || !term.IsTerminal(in) || !term.IsTerminal(out) {
-				return misuse(cmd, "runnel attach: it needs a terminal for input and output; runnel tasks tail -f shows what a task prints")
+				return misuse(cmd, "runnel attach: it needs a terminal for input and output; "+
+					"runnel tasks tail -f shows what a task prints")
 			}
 			return i.attach(cmd.Context(), l, id, in, out)
 		})
@@ -45,9 +47,10 @@ leaves; the task goes on. What you type is stored for as long as it takes to rea
 // leaveKeys are the keys that leave: Ctrl-P Ctrl-Q, as in docker attach.
 var leaveKeys = []byte{'p' & 0x1f, 'q' & 0x1f}
 
-// giveBack brings a terminal back from what a program may have left it in: the alternate screen, other colours,
-// no cursor, reports of the mouse and of pasted text, other codes of keys.
-const giveBack = "\x1b[?1049l\x1b[0m\x1b[?25h\x1b[?7h\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\r\n"
+// giveBack undoes what a program may have left of its terminal: the alternate screen, colours, a hidden cursor,
+// reports of the mouse and of pasted text, other codes of keys.
+const giveBack = "\x1b[?1049l\x1b[0m\x1b[?25h\x1b[?7h" +
+	"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\r\n"
 
 // resizeInterval is how often the size of the terminal is looked at.
 const resizeInterval = 500 * time.Millisecond

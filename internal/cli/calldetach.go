@@ -34,7 +34,7 @@ func detach(wanted context.Context, client *rpc.Client, tool string,
 	var handle mcp.CreateTaskResult
 	err := client.Call(ctx, "tools/call", map[string]any{
 		"name": tool, "arguments": arguments,
-		// The longest that the server allows: nobody waits for it.
+		// The ttl is the longest that the server allows, since no client waits for the task.
 		"task": mcp.TaskMetadata{TTL: json.RawMessage("null")},
 	}, &handle)
 	if err != nil {

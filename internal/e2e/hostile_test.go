@@ -373,7 +373,7 @@ func TestManyIDs(t *testing.T) {
 	)
 	s := hostileClient(t, "--selftest", "--state", "memory")
 	goesOn := s.goesOn(t)
-	// Whoever leaves 32 MiB of refusals unread does not get all of them.
+	// A client that leaves 32 MiB of refusals unread does not get all of them.
 	unread := make(chan struct{}, 100_000)
 	go func() {
 		out := bufio.NewWriterSize(s.in, 64<<10)

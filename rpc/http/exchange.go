@@ -67,7 +67,7 @@ func (c *session) resume(ctx context.Context, lastEvent string) (*sender, error)
 	case e != nil:
 		from, err = e.connect(after)
 	case strings.TrimRight(name, letters) == "0":
-		// What waited on the standing stream was lost with the session before it was revived.
+		// The standing stream begins empty: the messages that waited on it were lost with the process before.
 		defer c.handOn()
 		return c.standing.begin(), nil
 	}

@@ -38,7 +38,7 @@ const (
 type stored struct {
 	Opening json.RawMessage   `json:"opening"`         // what initialize said about the client
 	Added   []json.RawMessage `json:"added,omitempty"` // requests that have changed it since
-	// Where other fronts reach the one that has it; "" = nowhere.
+	// Front is the address at which other fronts reach the one that has it; "" = none.
 	Front string `json:"front,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func (s *Server) load(ctx context.Context, key sessionKey) (found stored, versio
 		return found, 0, errNoSession
 	}
 	text, version, err := s.o.Sessions.Session(ctx, key.owner, key.id)
-	// Of none, too.
+	// A session that does not exist has an empty text.
 	if err == nil && (json.Unmarshal(text, &found) != nil || !rawjson.IsObject(found.Opening)) {
 		err = errNoSession
 	}

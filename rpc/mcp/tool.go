@@ -70,7 +70,7 @@ type CallToolResult struct {
 	// Since 2025-06-18; an object before 2026-07-28.
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	IsError           bool            `json:"isError,omitempty"`
-	// What was decoded has values of type json.RawMessage.
+	// Meta has values of type json.RawMessage if it was decoded.
 	Meta map[string]any `json:"_meta,omitempty"`
 	// Others is an object with the members of another server's result that are none of these; nil = none.
 	Others json.RawMessage `json:"-"`

@@ -59,7 +59,7 @@ func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	before := sp.seen
 	now := sp.of.Now()
 	seen := map[string]pulse{}
-	// This process slept or could not reach the table, and perhaps nobody could.
+	// This process slept or could not reach the table, and perhaps no other process could.
 	if now.Sub(sp.looked) > longPause {
 		before = nil
 	}

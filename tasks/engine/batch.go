@@ -10,7 +10,8 @@ const (
 	// ExtentBytes is the greatest length of a stored extent of output.
 	ExtentBytes = 64 << 10
 	mostExtents = 8 // stored at once
-	// Extents dropped at once: there may be many short ones, and a server may do nothing else meanwhile.
+	// This many extents are dropped in one request: there may be many short ones, and a server may do nothing else
+	// while it drops them.
 	mostCut = 10_000
 )
 

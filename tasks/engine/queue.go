@@ -285,7 +285,7 @@ func (sp *Space) lineUp(ctx context.Context, fresh bool) (*lineUp, error) {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	// Somebody else has looked meanwhile.
+	// Another goroutine has looked in between.
 	if known := sp.line.recent(); known != nil && !known.at.Before(began) {
 		return known, nil
 	}
@@ -338,7 +338,7 @@ type line struct {
 // lineUp is what waits for workers at one moment.
 type lineUp struct {
 	at time.Time
-	// By id: how many of its class have a higher priority, or the same and have waited longer.
+	// before is, by id, how many of its class have a higher priority, or the same and have waited longer.
 	before map[string]int
 	class  map[string]tasks.Waiting
 }

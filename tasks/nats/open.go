@@ -82,7 +82,7 @@ const (
 	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits them:
 	// else one owner could fill the servers for all.
 	defaultShare = 10 << 30
-	// leastShare is the smallest limit on servers with less room. With still less room, there is no limit.
+	// leastShare is the smallest limit. Servers with less room than that have none.
 	leastShare = 256 << 20
 )
 

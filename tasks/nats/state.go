@@ -27,7 +27,7 @@ type Options struct {
 	Credentials string
 	// RootCA is a file with the certificates that sign the servers', "" = the system's.
 	RootCA string
-	// Of an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not limited.
+	// MaxBytes limits an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not limited.
 	MaxBytes int64
 	engine.Options
 }

@@ -26,7 +26,7 @@ type View struct {
 	ready    signal.Latch     // the tool is ready (matches.go)
 
 	mu sync.Mutex
-	// Of a View without a Run: running, and ended when its task has ended or is not followed any more.
+	// phase of a View without a Run is running, and ended when its task has ended or is not followed any more.
 	phase stage[phase]
 	place stage[place]
 	task  tasks.Task

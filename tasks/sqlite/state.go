@@ -70,7 +70,7 @@ func (s *State) open() (*database, error) {
 	}
 	db, err := openDatabase(s.o)
 	if err != nil {
-		// Whatever it is, somebody has to do something about it.
+		// A person has to look at it, whatever it is.
 		return nil, tasks.Trouble{Err: fmt.Errorf("opening the state in %s: %w", s.o.Dir, explain(err))}
 	}
 	s.db = db

@@ -22,7 +22,7 @@ type session struct {
 	out    *os.File
 	buf    []byte
 	rest   []byte // read and not yet looked at
-	// memory for lines that do not fit into a read: to make it anew takes longer than to read them.
+	// long holds lines that do not fit into a read: new memory for each takes longer than to read it.
 	long []byte
 }
 

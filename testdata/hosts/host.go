@@ -30,7 +30,7 @@ type Terminal struct {
 	Settle func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
 	Ready  string        // what its screen shows when it takes a prompt
 	Stop   []string      // the keys that stop a call
-	// What is in the command lines of its processes that outlive the terminal; "" = none do.
+	// Daemon is a part of the command lines of those processes that outlive the terminal; "" = there are none.
 	Daemon string
 	Accept []string // the keys that accept a question; nil = it never asks one
 

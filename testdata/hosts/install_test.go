@@ -211,7 +211,7 @@ func TestInstallElsewhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := t.TempDir()
-			// Nobody is there.
+			// No person is there to answer.
 			s := Start{Home: dir, Project: filepath.Join(dir, "project"), URL: "http://127.0.0.1:9"}
 			s.write("tmp/here", "")
 			s.write("project/here", "")

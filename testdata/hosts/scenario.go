@@ -21,7 +21,7 @@ type Scenario struct {
 	Name   string
 	Config string   // runnel.yaml; DIR is the run's directory
 	Short  []string // flags of runnel's that are there to be quick, with -short
-	// What the host starts instead of runnel with Config; nil = that.
+	// Server returns what the host starts; nil = runnel with Config.
 	Server   func(binary, dir string) []string
 	Play     func(run *Run, results []Result) []Call
 	During   func(run *Run) // runs beside the host

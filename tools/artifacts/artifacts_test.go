@@ -216,7 +216,7 @@ func picture(t *testing.T, width, height int, noise bool) []byte {
 	return out.Bytes()
 }
 
-// A picture that fits is shown as it is, a larger one is scaled down, and one that nobody could decode safely is
+// A picture that fits is shown as it is, a larger one is scaled down, and one that cannot be decoded safely is
 // a link.
 func TestPictures(t *testing.T) {
 	dir, runner := t.TempDir(), newRunner(t)

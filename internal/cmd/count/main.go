@@ -201,7 +201,7 @@ func layOut(uses [][]int) (order []int) {
 		for i := range uses {
 			at := slices.Index(order, i)
 			rest := slices.Delete(slices.Clone(order), at, at+1)
-			// Of each place, beside the first: who is above may use i, and i may not use them.
+			// costs are those of each place after the first: a file above may use i, and i may not use it.
 			costs := make([]int, len(order))
 			for place, j := range rest {
 				costs[place+1] = costs[place] + uses[i][j] - uses[j][i]

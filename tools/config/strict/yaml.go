@@ -32,7 +32,7 @@ func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
 	d.tell(path, at, problem, Allow(allowed))
 }
 
-// MaxMistakes is how many mistakes are reported. Nobody reads more, and the mistakes of a hostile file of 1
+// MaxMistakes is how many mistakes are reported. A person reads no more, and the mistakes of a hostile file of 1
 // MiB might not fit into memory.
 const MaxMistakes = 100
 
