@@ -190,7 +190,7 @@ func (s *Segments) sent(p Page, complete bool) {
 func (s *Segments) numberFor(last int64, limit int) error {
 	return s.numberWhile(func() bool {
 		if last > int64(len(s.ends)) {
-			// Only the ending can have segments after such a number, and it comes after the whole log.
+			// The ending alone can have segments after such a number, and it comes after the whole log.
 			return s.ending != nil
 		}
 		return s.end()-s.begin(last+1) < int64(limit)

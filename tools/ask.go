@@ -139,7 +139,7 @@ func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
 	question := &run.Question{Request: mcp.InputRequest{Method: "elicitation/create", Params: params},
 		Message: q.Message, Check: q.check}
 	response, err := a.putForm(ctx, question)
-	// By the client, or by the runnel that should have asked it.
+	// The client refused, or the runnel that should have asked it.
 	if refused, ok := errors.AsType[*rpc.Error](err); ok {
 		switch err = errors.New(refused.Message); {
 		case refused.Code == mcp.CodeMethodNotFound && !question.Sent:

@@ -271,7 +271,7 @@ func call(tool tools.Tool, arguments any) {
 	defer stop()
 	var result mcp.CallToolResult
 	params := map[string]any{"name": tool.Describe().Name}
-	// Otherwise its last line would come as progress, too.
+	// A tool that streams sends no progress, or its last line would come twice.
 	if e := tool.Describe().Execution; e == nil || !e.StreamPartial {
 		params["_meta"] = map[string]any{"progressToken": 1}
 	}

@@ -74,7 +74,7 @@ type fallbackSeenKey struct{}
 type fallbackSeen struct {
 	sync.Once // done once its list has shown them
 
-	// To notify; not the caller of the list, whose sessionId and stream belong to that request alone.
+	// session gets the notifications. The caller of the list is another: its sessionId and stream end with the request.
 	session *rpc.Caller
 }
 

@@ -47,8 +47,8 @@ type Server struct {
 	Name         string // what clients are told; "" = the name of the program
 	Version      string // likewise
 	Instructions string // for the model
-	// Where tasks are kept, such as sqlite.New(sqlite.Options{Dir: "tasks"}); it is closed at the end. nil =
-	// in memory.
+	// State is where tasks are kept, such as sqlite.New(sqlite.Options{Dir: "tasks"}); it is closed at the
+	// end. nil = in memory.
 	State tasks.State
 	// An address of this machine, such as 127.0.0.1:8080: tools are served there, at /mcp; "" = over stdin
 	// and stdout.

@@ -163,7 +163,7 @@ type fitting struct {
 	limit      int // bytes of all content
 	structured int // bytes of structured content
 	words      func(text.Gap) string
-	// Where the items, and then the structured content, begin in the task's log; nil = they are not there.
+	// places are where the items, and then the structured content, begin in the task's log; nil = they are not there.
 	places []int64
 }
 

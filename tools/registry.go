@@ -29,7 +29,7 @@ type Registry struct {
 	mu       sync.RWMutex
 	own      []*entry // those that were added
 	fallback []*entry // see addOwn
-	// What the names of the fallback tools begin with, since another tool has the name of one.
+	// before is what the names of the fallback tools begin with if another tool has the name of one.
 	before string
 	joined []*entry      // see Join
 	tools  []*entry      // the list: of tools with the same name, the first

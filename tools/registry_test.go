@@ -154,7 +154,7 @@ func TestFallbackToolsMakeRoom(t *testing.T) {
 		}
 	}
 	r.Replace(&Registry{})
-	// Of a runnel, among others.
+	// The joined tools are those of another runnel.
 	r.Join([]Tool{Func("list_tasks", "", own), Func("runnel_list_tasks", "", own), joined})
 	is("runnel_runnel_list_tasks", fallback)
 	is("get_task", joined)

@@ -227,7 +227,7 @@ func (c *call) find(ctx context.Context, name string) error {
 	c.arguments, err = parseArguments(form, c.o.arguments, c.o.object,
 		sync.OnceValues(func() ([]byte, error) { return readStdin(ctx, c.i.Stdin) }))
 	if err == nil && c.i.target.isSelf() {
-		// Else the answer to the call says so.
+		// A schema that cannot be read is left to the server, whose answer says so.
 		if input := schema.New(c.tool.InputSchema, ""); input.Compile() == nil {
 			_, err = input.Fit(c.arguments)
 		}

@@ -113,7 +113,7 @@ func TestInstallInASecondProject(t *testing.T) {
 	}
 	file := filepath.Join(home, ".codex", "config.toml")
 	run("install", "codex", "--tool", "first=echo").is(t, exitFine, "", "the server runnel is in")
-	// In its own project it is replaced.
+	// Its own project may replace it.
 	run("install", "codex", "--tool", "first=echo 1").is(t, exitFine, "", "the server runnel is in")
 	before := read(t, file)
 	t.Chdir(t.TempDir())

@@ -91,7 +91,7 @@ func TestServerOfTheConfig(t *testing.T) {
 		// Runnel's own.
 		run("tools", "--state", "memory", "--protocol=2025-06-18").
 			is(t, exitFailure, "cancel_task .*", unused+"$")
-		// Which were asked for.
+		// The tools of flags are listed, since they were asked for.
 		run("tools", "--state", "memory", "--tool", "b=true").is(t, exitFine, "b .*", unused+"$")
 		run("tools", "a", "--state", "memory").
 			is(t, exitFailure, "", unused+

@@ -43,7 +43,7 @@ func (p *Process) Main(ctx context.Context, args []string) (code int, killedBy s
 			Watches: true},
 		again: p.Again, lastWords: make(chan func(), 1),
 	}
-	// As with 2>&1: the pipe no longer blocks, and a plain write would lose what does not fit.
+	// The two are one pipe with 2>&1. It no longer blocks, and a plain write would lose what does not fit.
 	if stdio.SamePipe(p.Stderr, p.Stdout) {
 		i.Stderr = out
 	}

@@ -66,11 +66,11 @@ speaks Streamable HTTP.`,
 			if err != nil {
 				return err
 			}
-			// Which has been said; runnel's own tools may be listed.
+			// A config without trust was named before; runnel's own tools may be listed.
 			untrusted := i.target.isSelf() && i.Untrusted() && i.Tools+i.Upstreams+i.Classes == 0
 			switch output.Word {
 			case "json":
-				// Not null.
+				// An empty list is [], not null.
 				err = writeJSON(i.Stdout, mcp.ListToolsResult{Tools: append([]mcp.Tool{}, list...)})
 			case "ndjson":
 				err = writeLines(i.Stdout, list)

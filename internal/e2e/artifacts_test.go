@@ -140,7 +140,7 @@ tools:
 				if got := w.readFile(link.URI, 0); string(got) != want {
 					t.Errorf("%s: read %d bytes of %s, want %d", tool, len(got), name, len(want))
 				}
-				// Which may begin inside a character.
+				// A range may begin inside a character.
 				if got := w.readFile(link.URI, 1000); string(got) != want[1000:] && name != "report.txt" {
 					t.Errorf("%s: read %d bytes of %s after 1000, want %d", tool, len(got), name,
 						len(want)-1000)

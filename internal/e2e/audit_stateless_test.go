@@ -87,7 +87,7 @@ func (a *audit) sentStateless(r *request, id, params json.RawMessage) {
 		a.stateless.results[r.stateless.token] = &auditResults{}
 	}
 	before := a.stateless.subscriptions[string(id)]
-	// Else its id is in flight.
+	// The id is free, or it would be in flight.
 	if r.method == "subscriptions/listen" && (before == nil || before.closed || before.request.cancelled) {
 		a.stateless.subscriptions[string(id)] = &auditSubscription{request: r, seq: map[string]int64{},
 			ended: map[string]bool{}}

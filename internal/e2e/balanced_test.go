@@ -404,7 +404,7 @@ func (b *balanced) killed(t *testing.T) {
 	standing := bufio.NewReader(client.send("GET", "").Body)
 	task := b.subscribe(t, client)
 	ask(client, "x", "tasks/cancel", fmt.Sprintf(`"taskId":%q`, task)).Body.Close()
-	// Which has failed, with its front.
+	// The task has failed with its front.
 	for news := ""; !strings.Contains(news, task) || !strings.Contains(news, lost); {
 		news += until(t, standing, "/log")
 	}

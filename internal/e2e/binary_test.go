@@ -43,7 +43,7 @@ const shortRun = `^(TestAuditRefuses|TestTranscripts|TestSchemasAreClosed|TestSt
 // no goroutine of the program.
 func TestMain(m *testing.M) {
 	syscall.Umask(0o022) // a state that the user's group may write is refused
-	// By nohup, and so it would be in every program that is started here: what is caught is not inherited.
+	// nohup ignores it, and so would every program that is started here. A signal that is caught is not inherited.
 	if signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

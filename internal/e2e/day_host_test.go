@@ -22,7 +22,7 @@ import (
 type dayProfile struct {
 	name, client, version string
 	capabilities          string // members of the object
-	// What makes a call a task, "" where the host uses start_task; in the stateless era the server decides.
+	// task makes a call a task; "" = the host uses start_task. In the stateless era the server decides.
 	task            string
 	meta            string // members of each call's _meta; %d is a number of its own
 	stateless, http bool

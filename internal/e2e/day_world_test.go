@@ -92,7 +92,7 @@ func (d *day) proposal(file string) string {
 		if i+1 < len(files) {
 			end = files[i+1][0]
 		}
-		// Which says there what another test wants.
+		// The archive's own runnel.yaml is what another test wants.
 		if name := string(archive[at[2]:at[3]]); name != "runnel.yaml" {
 			d.write(filepath.Join(tree, name), string(archive[at[1]:end]))
 		}

@@ -169,7 +169,7 @@ upstreams:
 	for line := ""; !strings.Contains(line, `"id":"progress"`); progress = append(progress, line) {
 		line = until(front, "notifications/progress", `"id":"progress"`)
 	}
-	// In a scale that goes on from what came before.
+	// The scale goes on from what came before.
 	if got := strings.Join(progress, "\n"); !strings.Contains(got, `"total":`) {
 		t.Errorf("no progress of the worker's has come:\n%s", got)
 	}

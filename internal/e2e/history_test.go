@@ -46,7 +46,7 @@ func TestHistoryOfAHost(t *testing.T) {
 			map[string]any{"name": "hi", "arguments": map[string]any{"n": "one"}})
 		w.must(&mcp.CallToolResult{}, "tools/call",
 			map[string]any{"name": "bad", "arguments": map[string]any{}})
-		// Of runnel's own.
+		// A call of one of runnel's own tools is not kept.
 		w.must(&mcp.CallToolResult{}, "tools/call",
 			map[string]any{"name": "list_tasks", "arguments": map[string]any{}})
 	}

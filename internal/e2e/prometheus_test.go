@@ -154,7 +154,7 @@ tools:
 	if err != nil || len(alerts.Groups) != 1 {
 		t.Fatal(alerts, err)
 	}
-	// What would take too long to wait for.
+	// These limits would take too long to reach.
 	now := strings.NewReplacer("> 300", "> 1", "> 0.8 *", "> 0 *", "_current) <", "_current) <=")
 	away := ""
 	for _, rule := range alerts.Groups[0].Rules {

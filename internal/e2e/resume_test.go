@@ -243,7 +243,7 @@ func TestResumeAfterKill(t *testing.T) {
 			}
 			want := "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\n"
 			if name == "progress" {
-				// None if it has ended while the server was away.
+				// No line was shown if it ended while the server was away.
 				if n := len(r.last); n > 0 && !strings.HasPrefix(r.last[n-1], "line ") {
 					t.Errorf("shown %q", r.last)
 				}

@@ -127,7 +127,7 @@ tools:
 		{"batch", "plain", "batch plain"},
 		{"batch", "a b", `batch \"a b\"`},
 		{"batch", "a&echo broken", `batch \"a&echo broken\"`},
-		// Not %PATH%: the cmd.exe of Wine reads % in other ways than that of Windows.
+		// %PATH% is left out: the cmd.exe of Wine reads % in other ways than that of Windows.
 		{"script", "a&echo broken", "script a&echo broken"},
 	} {
 		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":{"word":%q}}}`, id+1, c.tool, c.word)

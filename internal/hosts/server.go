@@ -129,6 +129,6 @@ func quote(v any) string {
 	e.SetEscapeHTML(false)
 	// strings, lists and maps of them, numbers and truth values.
 	_ = e.Encode(v)
-	// Which TOML wants escaped.
+	// TOML wants DEL escaped.
 	return strings.ReplaceAll(strings.TrimSuffix(b.String(), "\n"), "\x7f", `\u007f`)
 }

@@ -47,7 +47,7 @@ func (w *worker) announce(ctx context.Context, before map[string]bool) {
 		case <-ctx.Done():
 		}
 	}
-	// Without this, the announcement expires later.
+	// The announcement is withdrawn, or it would stay until it expires.
 	_ = w.tell(told, func(string) *tasks.Worker { return nil })
 }
 

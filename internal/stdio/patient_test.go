@@ -68,7 +68,7 @@ func TestPatientWritesWholeLines(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere fewer lines fit")
 	}
-	// What is written in one piece is read in one piece.
+	// A piece that is written to such a socket is read as one piece.
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
 	if err != nil {
 		t.Fatal(err)

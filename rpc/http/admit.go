@@ -77,7 +77,7 @@ func (s *Server) challenge(r *http.Request, about string, problem error) string 
 	if s.o.Authority == nil {
 		return "Bearer " + strings.Join(parts, ", ")
 	}
-	// Otherwise the client's Host is not an address.
+	// The client's Host may be no address.
 	if resource, err := url.Parse(s.resource(r)); err == nil {
 		add("resource_metadata", resource.Scheme+"://"+resource.Host+metadataPath+
 			strings.TrimSuffix(resource.EscapedPath(), "/"))

@@ -57,7 +57,7 @@ type CallToolParams struct {
 	Arguments json.RawMessage `json:"arguments,omitempty"`
 	Task      *TaskMetadata   `json:"task,omitempty"` // 2025-11-25 only
 
-	// Since 2026-07-28, as RequestState.
+	// InputResponses and RequestState are of 2026-07-28.
 	InputResponses map[string]json.RawMessage `json:"inputResponses,omitempty"`
 	RequestState   string                     `json:"requestState,omitempty"`
 
@@ -67,7 +67,7 @@ type CallToolParams struct {
 // CallToolResult is what a tool returns. IsError marks an error that the model should see and may correct.
 type CallToolResult struct {
 	Content []ContentBlock `json:"content"`
-	// Since 2025-06-18; an object before 2026-07-28.
+	// StructuredContent is there since 2025-06-18; it is an object before 2026-07-28.
 	StructuredContent json.RawMessage `json:"structuredContent,omitempty"`
 	IsError           bool            `json:"isError,omitempty"`
 	// Meta has values of type json.RawMessage if it was decoded.

@@ -40,7 +40,7 @@ func (s *State) Check(ctx context.Context, owner string) (string, error) {
 		more = " or more"
 	}
 	report := fmt.Sprintf("tasks: %d%s, not ended: %d, runnels: %d", all, more, live, alive)
-	// Otherwise the credentials do not allow the question.
+	// An error means that the credentials do not allow the question.
 	if on, err := sp.expiresItems(ctx); err == nil && !on {
 		report += "; nothing of them is ever deleted: turn the table's time to live on, for the attribute expires"
 	}

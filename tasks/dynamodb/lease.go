@@ -40,7 +40,7 @@ func (sp *space) Lease(ctx context.Context) error {
 
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
-	// Otherwise others notice that it no longer changes.
+	// If this fails, others notice that the lease no longer changes.
 	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper)))
 }
 

@@ -91,7 +91,7 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 		var ids []string
 		for _, i := range found {
 			place, err := strconv.ParseUint(textOf(i, "sk"), 16, 64)
-			// Otherwise it is not an item of runnel.
+			// An item without these is none of runnel's.
 			if id := textOf(i, "id"); err == nil && engine.IsToken(id) {
 				ids, places = append(ids, id), append(places, engine.Place{Number: place})
 			}
@@ -104,7 +104,7 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 			if i == nil {
 				continue
 			}
-			// Else it was hidden when this was read.
+			// A task with another place was hidden when this was read.
 			if place, _ := numberOf(i, "place"); uint64(place) == places[n].Number {
 				places[n].Record = sp.decode(ids[n], i)
 			}

@@ -66,7 +66,7 @@ func TestPoisoned(t *testing.T) {
 			}
 		}
 	}
-	// In the order of tasks.
+	// These stand among the tasks, in their order.
 	for _, place := range []string{"garbage", "zzzzzzzzzzzzzzzz", "ffffffffffffffff"} {
 		set(t, s, "tasks", place, item{"id": text("no/id"), "expires": number(1 << 40)})
 	}

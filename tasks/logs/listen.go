@@ -287,7 +287,7 @@ func (l *subscription) follow(ctx context.Context, run *run.View, changes <-chan
 
 // writeTask writes the task's state, "identical to what tasks/get would have returned at that moment".
 func (l *subscription) writeTask(ctx context.Context, t mcp.DetailedTask) {
-	// Without the variables, which change without a notification: notify sets _meta.
+	// The variables change without a notification, so they are left out; notify sets _meta.
 	t.Meta = nil
 	// Fails only when the client has left.
 	_ = l.notify(ctx, "notifications/tasks", methods.Readable(l.caller, t))

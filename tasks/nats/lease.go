@@ -70,7 +70,7 @@ func (sp *space) Leave(ctx context.Context) {
 	if sp.sweeps.Load() {
 		_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.sweeper()))
 	}
-	// Otherwise it expires by itself.
+	// If this fails, the lease expires by itself.
 	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper)))
 }
 

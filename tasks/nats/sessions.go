@@ -34,7 +34,7 @@ func (sp *space) PutSession(ctx context.Context, id string, session []byte, vers
 	}}
 	seen, ttl := jetstream.WithExpectLastSequencePerSubject(version), jetstream.WithMsgTTL(tasks.SessionTTL)
 	put, err := sp.publish(ctx, m, seen, ttl)
-	// Perhaps by itself: it was stored, and the server that knew it has died.
+	// This process may have stored it itself, and the server that knew so has died.
 	if errors.Is(err, tasks.ErrFenced) {
 		stored, version, err := sp.Session(ctx, id)
 		if err != nil || !bytes.Equal(stored, session) {

@@ -43,7 +43,7 @@ func TestStateOfVersion1(t *testing.T) {
 	}
 	sp.Stop()
 	sp.unlease(t)
-	// As version 1 marked them.
+	// Version 1 marked tasks so.
 	for hidden, old := range map[string]string{"left": "live.", "hidden": "hidden."} {
 		if err := sp.Unmark(t.Context(),
 			engine.Mark{ID: hidden, Keeper: gone.Keeper, Hidden: hidden == "hidden"}); err != nil {

@@ -100,7 +100,7 @@ func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 			jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
 	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision),
 		sp.expiring(&r.Task))
-	// Perhaps by itself: it was stored, and the server that knew its id has died.
+	// This process may have stored it itself, and the server that knew the message's id has died.
 	if errors.Is(err, tasks.ErrFenced) {
 		there, unread := sp.newest(ctx, m.Subject)
 		if unread != nil { // an election, for example: it is not known yet whose record is stored

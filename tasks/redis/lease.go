@@ -17,7 +17,7 @@ func (sp *space) Lease(ctx context.Context) error {
 // Leave implements engine.Store.
 func (sp *space) Leave(ctx context.Context) {
 	c := sp.server.client
-	// Otherwise the lease runs out by itself.
+	// If this fails, the lease runs out by itself.
 	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build())
 }
 

@@ -193,7 +193,7 @@ func TestFull(t *testing.T) {
 	if got := statetest.Get(t, state, "c"); got.Status != mcp.TaskCompleted || got.Outcome.Result == nil {
 		t.Errorf("%+v", got)
 	}
-	// Else its tasks are ended as soon as there is room.
+	// Without a lease, its tasks would be ended as soon as there is room.
 	if err := spaceOf(t, state).Renew(t.Context()); err != nil {
 		t.Errorf("the lease: %v", err)
 	}

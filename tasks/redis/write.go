@@ -59,7 +59,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, string(record),
 			string(outcome))
 	}
-	// Not even a hash.
+	// The record may be no hash at all.
 	if err != nil && r.Damage != nil && !errors.Is(err, tasks.ErrFenced) && !errors.Is(err, tasks.ErrBusy) {
 		return sp.Delete(ctx, r.ID)
 	}

@@ -522,7 +522,7 @@ func TestCancelledAfterItsTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	run.Delivered()
-	// Until it is stored.
+	// The task may not be stored yet.
 	for _, err := here.Head(t.Context(), run.ID()); err != nil; _, err = here.Head(t.Context(), run.ID()) {
 		if t.Context().Err() != nil || !errors.Is(err, tasks.ErrNotFound) {
 			t.Fatal(err)

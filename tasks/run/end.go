@@ -312,7 +312,7 @@ func (r *Runner) fencedEnd(t tasks.Task) tasks.Task {
 // state still refuses, the task fails when it is recovered. It does not stop when the task expires, since the
 // stored task is still working. err is the error of the last try.
 func (r *Runner) retryEnd(ctx context.Context, run *Run, t tasks.Task, err error) {
-	// With ErrRemoved no other try can succeed either.
+	// After ErrRemoved no other try can succeed.
 	for last := false; !last && !errors.Is(err, tasks.ErrRemoved); {
 		last = !pause.For(ctx, retryInterval)
 		err = r.o.State.Put(context.Background(), t)

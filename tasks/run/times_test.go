@@ -139,7 +139,7 @@ func TestProgressAndTimesElsewhere(t *testing.T) {
 	if err != nil || stored.Status != mcp.TaskCompleted {
 		t.Fatal(stored.Status, err)
 	}
-	// In milliseconds: they may be equal.
+	// The times are in milliseconds, and may be equal.
 	if n := len(stored.Times); n < 2 || stored.Times[0].Bytes != 4 || stored.Times[n-1].Bytes != 8 ||
 		stored.Times[n-1].At < stored.Times[0].At {
 		t.Errorf("it came at %v", stored.Times)

@@ -27,7 +27,7 @@ func TestAlarm(t *testing.T) {
 		setAlarm(clock.Now, clock.Now(), going.IsSet, ring)
 		var looks atomic.Int32
 		setAlarm(func() time.Time {
-			// What it stands for is over while it looks at the clock: to stop it comes too early.
+			// The wait ends while the timer looks at the clock, so a stop would come too early.
 			if looks.Add(1) == 2 {
 				over.Set()
 			}

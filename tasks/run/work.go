@@ -141,7 +141,7 @@ func (r *Run) Hold() {
 // a delivery with nothing to write returns at once, and a question of the work may add another delivery. r.mu
 // is held.
 func (r *Run) checkDrained() {
-	// Even then, a call that was parked while its work ended may add one.
+	// A call that was parked while its work ended may still add a delivery.
 	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 {
 		d.drained.Set()
 	}

@@ -75,7 +75,7 @@ func Check(ctx context.Context, dir string) (r Report, err error) {
 	if err == nil && r.Damage == nil && version == len(migrations) {
 		r.Unsound, err = d.damage(ctx)
 	}
-	// Else a runnel ended while it made the state, and the next one goes on.
+	// Version 0 means that a runnel ended while it made the state, and the next one goes on.
 	if err == nil && r.Damage == nil && version > 0 {
 		err = db.QueryRowContext(ctx, "SELECT count(*), count(keeper) FROM task WHERE expires > 0").
 			Scan(&r.Tasks, &r.Working)

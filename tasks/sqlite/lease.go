@@ -155,7 +155,7 @@ func holderOf(dir, name string, then func()) holder {
 		return alive
 	}
 	defer f.Close()
-	// Not exclusive: two that look at once would take each other for the holder.
+	// The lock is shared: two that look at the same time would take each other for the holder.
 	if system.LockShared(f) != nil {
 		return alive
 	}

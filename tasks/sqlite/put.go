@@ -148,7 +148,7 @@ func (d *database) update(k *backing, t tasks.Task) error {
 				return err
 			}
 		}
-		// Perhaps a moment ago, in this transaction's first try.
+		// The log may have failed a moment ago, in this transaction's first try.
 		if t.Status == mcp.TaskCompleted && k.log.Failed() != nil {
 			return k.log.Failed()
 		}

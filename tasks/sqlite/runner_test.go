@@ -81,7 +81,7 @@ func TestExpiredTaskThatRuns(t *testing.T) {
 		statetest.NewRunner(t, run.Options{State: s})
 	running := statetest.Start(t, there, statetest.UntilDone)
 	running.Deliver(func(ctx context.Context) { <-ctx.Done() })
-	// As a wall clock that has passed it makes it look.
+	// The task looks as it does once the wall clock has passed its end.
 	if _, err := s.db.w.db.Exec("UPDATE task SET expires = 1"); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func TestStatesOfEveryVersion(t *testing.T) {
 			if err := db.QueryRow("PRAGMA user_version").Scan(&found); err != nil || found != version {
 				t.Fatalf("it is of version %d, %v", found, err)
 			}
-			// Else they have expired long ago.
+			// The tasks of the old file expired long ago.
 			if _, err := db.Exec("UPDATE task SET expires = 1 << 62, ttl = 1 << 62"); err != nil {
 				t.Fatal(err)
 			}

@@ -38,7 +38,7 @@ tools:
 			}
 			t.Run(scheme+" "+name, func(t *testing.T) {
 				p.look(scheme, s)
-				// As a fresh tab would, with the token that it has.
+				// The page opens as in a fresh tab, with the token that it has.
 				p.do(chromedp.Navigate(strings.Split(u.url, "#")[0] + "?" + scheme + name))
 				check := func(state string) {
 					t.Helper()

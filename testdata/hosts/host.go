@@ -284,7 +284,7 @@ func claudeCode(s Start) (args, env []string) {
 	file := s.write("mcp.json", encode(s.mcpServers(nil)))
 	return []string{"--strict-mcp-config", "--mcp-config", file, "--allowedTools", "mcp__runnel",
 			"-p", Prompt},
-		// Else a busy machine's model has no tools.
+		// The host waits for its servers, or its model has no tools on a busy machine.
 		[]string{"MCP_CONNECTION_NONBLOCKING=0", "MCP_CONNECT_TIMEOUT_MS=60000",
 			"ANTHROPIC_BASE_URL=" + s.URL, "ANTHROPIC_API_KEY=" + key,
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}

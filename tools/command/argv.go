@@ -188,7 +188,7 @@ func (in *inputs) template(key, text string) (*template, error) {
 	t := parseTemplate(text)
 	if strings.Contains(text, "{{") {
 		for _, m := range unclosed().FindAllStringSubmatch(t.between(), -1) {
-			// Otherwise it may be meant for another program.
+			// A text that names no argument may be meant for another program.
 			if m[2] != "" || slices.Contains(in.names, m[1]) {
 				return nil, &config.Error{Key: key, Problem: fmt.Sprintf("%q is not closed", m[0]),
 					Allowed: "{{" + m[1] + "}}"}

@@ -153,7 +153,7 @@ const maxColors = 4 << 10
 // put takes valid text whose secrets are masked. The log alone gets its colours.
 func (s *textStream) put(colored []byte) {
 	plain := text.WithoutColors(colored)
-	// Only the cursor has moved, or a line was cleared: people see that.
+	// Without text only the cursor has moved, or a line was cleared: people see that.
 	if len(plain) == 0 && s.encode != nil {
 		if len(colored) > 0 {
 			s.log(colored)

@@ -43,7 +43,7 @@ type Command struct {
 
 	Stderr string `yaml:"stderr"` // merge (default), separate, discard
 	Pty    bool   `yaml:"pty"`    // give the command a terminal; its stderr is merged
-	// Of the terminal, as COLUMNSxROWS; default 120x40 if interactive, else 80x24.
+	// Size is that of the terminal, COLUMNSxROWS; default 120x40 if interactive, else 80x24.
 	Size     string `yaml:"size"`
 	ANSI     string `yaml:"ansi"`     // strip (default), keep
 	Encoding string `yaml:"encoding"` // of the output, as in text.NewDecoder; default auto
@@ -80,7 +80,7 @@ type Command struct {
 	Runs string `yaml:"runs"` // the class of the workers that run it; "" = it runs here
 	// How long a call waits for a worker; default DefaultQueueTimeout.
 	QueueTimeout *Duration `yaml:"queueTimeout"`
-	// Of its calls among those that wait for workers: low, normal (default), high.
+	// Priority is that of its calls among those that wait for workers: low, normal (default), high.
 	Priority string `yaml:"priority"`
 	Retry    int    `yaml:"retry"` // how often it is started again after its worker has died
 

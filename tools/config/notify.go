@@ -16,7 +16,7 @@ type Notify struct {
 	On      []string `yaml:"on"`
 	Desktop *bool    `yaml:"desktop"` // a notification on the desktop; default: true without command and url
 	Command []string `yaml:"command"` // a program that gets the notice in variables; its arguments follow
-	// Where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment.
+	// URL is where the notice is sent as JSON, by POST; ${NAME} is a variable of runnel's environment.
 	URL string `yaml:"url"`
 	// Headers are sent with the request; ${NAME} in a value is a variable, too.
 	Headers map[string]string `yaml:"headers"`

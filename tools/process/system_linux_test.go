@@ -129,7 +129,7 @@ func TestGuardSparesTheGroupOfItsRunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	command.Gone()
-	// Which the guard does last.
+	// The guard removes its files last.
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
 		if left, err := os.ReadDir(dir); err == nil && len(left) == 0 {
 			break

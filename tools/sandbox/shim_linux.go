@@ -125,7 +125,7 @@ func (o *order) wrap(cmd *exec.Cmd, program string) (s *Shim, err error) {
 	}
 	cmd.Path = program
 	cmd.Args = []string{shim.Name}
-	// Of the shim alone, which is a program of Go.
+	// These variables are for the shim alone, which is a program of Go.
 	cmd.Env = append(slices.Clip(env), "GOMAXPROCS=1", "GODEBUG=")
 	cmd.ExtraFiles = []*os.File{s.file, s.theirs, s.ruleset}
 	if o.Policy.Proxied {

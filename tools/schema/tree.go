@@ -20,7 +20,7 @@ type tree struct {
 
 	parts []*part // source first
 	of    map[*jsonschema.Schema]*part
-	// By their JSON pointers, and by the names that the library uses: their $id, "root".
+	// names has the parts by their JSON pointers, and by the names that the library uses: their $id, "root".
 	names     map[string]*part
 	resources map[string]*resource
 	patterns  patterns

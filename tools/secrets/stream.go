@@ -29,8 +29,8 @@ type Stream struct {
 // path is a match that may come of the text so far.
 type path struct {
 	pc uint32 // the next instruction
-	// Where the match began, from the beginning of the text that has not been returned; negative if before
-	// that.
+	// begin is where the match began, from the beginning of the text that has not been returned; negative if
+	// before that.
 	begin int
 }
 

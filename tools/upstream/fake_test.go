@@ -134,7 +134,7 @@ func upstreamMain(names []string) {
 				asked = m.ID
 				title := ""
 				if m.Params.Name == "askAtLength" {
-					// Of which each is written as \u003c.
+					// Each < is written as \u003c.
 					title = strings.Repeat("<", tools.MaxQuestionSchema/6)
 				}
 				say(`{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"Who?","requestedSchema":{"type":"object","properties":{"name":{"type":"string","title":%q}}}}}`, title)

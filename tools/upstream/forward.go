@@ -43,7 +43,7 @@ func (s *Set) forward(ctx context.Context, c *rpc.Caller, u *Server, method stri
 	wire = run.HideError(hide, wire)
 	if wire.Code == mcp.CodeResourceNotFound && strings.HasPrefix(method, "resources/") &&
 		c.Era == rpc.Stateless && l.client.Era() == rpc.Handshake {
-		// As in logs.NotFound.
+		// The code is that of logs.NotFound.
 		wire = &rpc.Error{Code: mcp.CodeInvalidParams, Message: wire.Message, Data: wire.Data}
 	}
 	return nil, wire

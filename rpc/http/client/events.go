@@ -123,7 +123,7 @@ func (r *tries) wait(ctx context.Context) bool {
 		return false
 	}
 	r.pause = max(r.pause, firstPause)
-	// Not all clients of a server connect at the same moment.
+	// The pause is random, so that the clients of a server do not connect at the same moment.
 	rest := max(r.least, r.pause/2+rand.N(r.pause/2))
 	r.pause = min(2*r.pause, longestPause)
 	return pause.For(ctx, rest)

@@ -77,7 +77,7 @@ func newLink(o Options) (*link, error) {
 		}
 	}
 	l.secrets = strings.NewReplacer(secrets...)
-	// With ProxyFromEnvironment, and times for connecting.
+	// DefaultTransport has ProxyFromEnvironment, and times for connecting.
 	via := http.DefaultTransport.(*http.Transport).Clone()
 	via.DisableCompression = true // events come as they are sent
 	via.MaxIdleConnsPerHost = 16

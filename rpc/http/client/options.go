@@ -75,7 +75,7 @@ func (o *Options) check() error {
 		name = http.CanonicalHeaderKey(name)
 		switch {
 		case !headers.IsToken(name):
-			// Not named: it may be a secret that lacks its colon.
+			// The name is not shown: it may be a secret that lacks its colon.
 			return errors.New("the name of a header has characters that cannot be sent")
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection",
 			"Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
