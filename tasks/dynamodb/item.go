@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
@@ -64,7 +65,9 @@ func endsPlace(last, piece int) string { return fmt.Sprintf("ends:%020d.%03d", l
 
 func resultPlace(try string, piece int) string { return fmt.Sprintf("result:%s.%05d", try, piece) }
 
-var attribute = regexp.MustCompile(`#\w+`)
+var attribute = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`#\w+`)
+})
 
 // names maps #NAME in expressions to attributes, because many names are reserved words of DynamoDB.
 func names(expressions ...*string) map[string]string {
@@ -73,7 +76,7 @@ func names(expressions ...*string) map[string]string {
 		if e == nil {
 			continue
 		}
-		for _, name := range attribute.FindAllString(*e, -1) {
+		for _, name := range attribute().FindAllString(*e, -1) {
 			if all == nil {
 				all = map[string]string{}
 			}

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"sync"
 
 	"runnel/tasks/engine"
 )
@@ -32,7 +33,7 @@ func Parse(state string) (Options, error) {
 	switch {
 	case err != nil:
 		return o, err
-	case !tableName.MatchString(u.Host) || strings.Trim(u.Path, "/") != "":
+	case !tableName().MatchString(u.Host) || strings.Trim(u.Path, "/") != "":
 		return o, errors.New("the URL of the state names a table, of 3 to 255 letters, digits, -, _ and .: use one such as " + form.Example)
 	case o.Region != "" && !engine.IsToken(o.Region):
 		return o, errors.New("region= is not the name of a region, such as eu-central-1")
@@ -46,4 +47,6 @@ func Parse(state string) (Options, error) {
 }
 
 // tableName matches the names that AWS allows.
-var tableName = regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+var tableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -17,13 +18,15 @@ import (
 
 // inScript is what an error in a script says about the script: its line comes before the reason, its hash
 // after it.
-var inScript = regexp.MustCompile(`@?user_script:\d+:\s*| script: [0-9a-f]+, on @user_script:\d+\.?|Error running script.*?: `)
+var inScript = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`@?user_script:\d+:\s*| script: [0-9a-f]+, on @user_script:\d+\.?|Error running script.*?: `)
+})
 
 // refused turns a refusal into an error that says what the user can do.
 func refused(refusal error) error {
 	said := refusal.Error()
-	scripted := inScript.MatchString(said)
-	said = inScript.ReplaceAllString(said, "")
+	scripted := inScript().MatchString(said)
+	said = inScript().ReplaceAllString(said, "")
 	var err error
 	switch {
 	case strings.Contains(said, "OOM "):

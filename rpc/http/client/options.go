@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rs/zerolog"
 
@@ -29,7 +30,9 @@ type Options struct {
 	hidden  []string // the values of variables in the URL
 }
 
-var variable = regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+var variable = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{[A-Za-z_][A-Za-z0-9_]*\}`)
+})
 
 // NewOptions makes Options for a URL and headers that a user wrote. ${NAME} in the URL and in the value of a
 // header is replaced by a variable, so that no secret need be written there.
@@ -37,7 +40,7 @@ func NewOptions(url string, header map[string]string, variables func(name string
 	log zerolog.Logger) (o Options, err error) {
 	var values []string
 	filled := func(what, text string) string {
-		return variable.ReplaceAllStringFunc(text, func(reference string) string {
+		return variable().ReplaceAllStringFunc(text, func(reference string) string {
 			name := reference[2 : len(reference)-1]
 			value := variables(name)
 			values = append(values, value)

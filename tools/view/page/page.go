@@ -19,7 +19,9 @@ var scripts = []string{
 }
 
 // comment matches a comment on lines of its own, which is left out of the page.
-var comment = regexp.MustCompile(`(?m)^ *(//.*|/\*\*.*\*/)\n`)
+var comment = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^ *(//.*|/\*\*.*\*/)\n`)
+})
 
 // put returns the page in one piece, and the policy by which a browser runs nothing else.
 var put = sync.OnceValues(func() (html []byte, policy string) {
@@ -33,7 +35,7 @@ var put = sync.OnceValues(func() (html []byte, policy string) {
 	style := read("style.css")
 	script := []byte("\"use strict\";\n")
 	for _, name := range scripts {
-		script = append(append(script, comment.ReplaceAll(read(name), nil)...), '\n')
+		script = append(append(script, comment().ReplaceAll(read(name), nil)...), '\n')
 	}
 	html = bytes.Replace(read("index.html"), []byte("{{style}}"), style, 1)
 	html = bytes.Replace(html, []byte("{{script}}"), script, 1)
