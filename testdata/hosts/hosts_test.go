@@ -47,7 +47,11 @@ func TestHosts(t *testing.T) {
 		t.Run(h.Name, func(t *testing.T) {
 			t.Parallel()
 			program := install(t, h)
-			for _, s := range scenarios {
+			own := scenarios
+			if slices.Contains(four, h.Name) && (!testing.Short() || h.Name == "codex") {
+				own = append(slices.Clone(scenarios), servers())
+			}
+			for _, s := range own {
 				t.Run(s.Name, func(t *testing.T) {
 					if why := h.Cannot[s.Name]; why != "" {
 						t.Skip(why)
@@ -147,6 +151,9 @@ func play(t *testing.T, h Host, program string, s Scenario, table *figures) {
 	if s.Server != nil {
 		start.Server = s.Server(binary, dir)
 	}
+	if s.Before != nil {
+		s.Before(run)
+	}
 
 	out, model := traces(t, h, s)
 	run.Model, err = Serve(func(results []Result) []Call { return s.Play(run, results) }, model)
@@ -214,6 +221,7 @@ func sweep(run *Run, home, binary string) {
 	}
 	for pid, command := range left(home) {
 		run.Logf("the host left behind: %s", command)
+		run.Left = append(run.Left, command)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }

@@ -24,6 +24,7 @@ type Scenario struct {
 	// Server returns what the host starts; nil = runnel with Config.
 	Server   func(binary, dir string) []string
 	Play     func(run *Run, results []Result) []Call
+	Before   func(run *Run) // prepares the run's directory
 	During   func(run *Run) // runs beside the host
 	Check    func(run *Run) // the oracle
 	Limit    time.Duration  // for the host's run, if it is not the usual one
@@ -42,6 +43,7 @@ type Run struct {
 	Calls   []Call // when the host has ended
 	Results []Result
 	Notes   []string // about tasks in the background
+	Left    []string // command lines of processes that the host has left behind
 
 	// Figure is what the table of figures says of the scenario.
 	Figure func(name, format string, args ...any)
@@ -49,6 +51,9 @@ type Run struct {
 
 // soon hands a call over after two seconds. By default that is after 50 s, or 2 min where the host waits longer.
 var soon = []string{"--sync-wait", "2s"}
+
+// four are the hosts with which pictures and servers have been tried.
+var four = []string{"claude-code", "gemini", "codex", "goose"}
 
 var Scenarios = []Scenario{
 	{
@@ -146,8 +151,7 @@ var Scenarios = []Scenario{
 				run.Fatalf("%v: this needs Debian's gnuplot-nox", err)
 			}
 			saw := run.Model.Saw(picture)
-			// The others have not been tried.
-			if !saw && slices.Contains([]string{"claude-code", "gemini", "codex", "goose"}, run.Host.Name) {
+			if !saw && slices.Contains(four, run.Host.Name) {
 				run.Errorf("the model has not seen the %d bytes of the picture", len(picture))
 			}
 			run.Figure("picture", "%d bytes, seen: %t", len(picture), saw)
