@@ -54,7 +54,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 	go vet ./...
 	go test -short ./...
 
-ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, PHP, gnuplot, nginx, redis-server, too)
+ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, PHP, gnuplot, nginx, asciinema, redis-server, too)
 
 nightly: ci fuzz configs crash states soak streams fleet fidelity hostile day hosts browser deploy ## all of that at length: some eight hours
 

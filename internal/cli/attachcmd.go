@@ -19,7 +19,7 @@ import (
 	"runnel/partials"
 	"runnel/tasks"
 	"runnel/tasks/run"
-	"runnel/tools/text"
+	"runnel/tools/terminal"
 )
 
 // attachCommand is "runnel attach".
@@ -102,7 +102,9 @@ func (i *invocation) connect(ctx context.Context, l *local, v *run.View, in, out
 		var shown []byte
 		for _, c := range b.Chunks() {
 			if c.Kind == partials.Text {
-				shown = text.Decode(shown, c.Data)
+				for piece := range terminal.Pieces(c.Data) { // a person's terminal keeps its own size
+					shown = append(shown, piece.Sent...)
+				}
 			}
 		}
 		_, err := out.Write(shown)

@@ -34,11 +34,11 @@ listed while it runs. The first characters of an id are enough if no other id be
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, "runnel tasks needs a command: list, get, tail, wait, result, cancel, rm or prune")
+			return misuse(cmd, "runnel tasks needs a command: list, get, tail, wait, result, cast, cancel, rm or prune")
 		},
 	}
 	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.resultCommand(),
-		i.cancelCommand(), i.rmCommand(), i.pruneCommand())
+		i.castCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
 		i.addSettings(sub.Flags())

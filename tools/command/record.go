@@ -67,6 +67,7 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 	if r.config.Interactive && sink == partials.Stdout {
 		s.encode, s.answers = &text.Encoder{}, make(chan string, maxAnswers)
 		columns, rows, _ := r.config.TerminalSize()
+		_ = r.out.Log().Append(r.ctx, partials.Chunk{Data: terminal.Resized(columns, rows)}) // for other processes
 		s.drawn = newDrawn(s, rows)
 		s.screen = terminal.NewScreen(columns, rows, func(code string) {
 			select {

@@ -2,10 +2,7 @@ package terminal
 
 import (
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
@@ -16,8 +13,7 @@ import (
 // Screen is what a terminal shows, and which of its lines are new. It takes some 5 MB. It has one owner.
 type Screen struct {
 	emulator    *vt.Emulator
-	application bool   // the cursor keys send their other codes
-	raw         []byte // memory for Write
+	application bool // the cursor keys send their other codes
 
 	before    []string // the rows at the last News
 	alternate bool     // the screen was the alternate one then
@@ -67,20 +63,12 @@ func (s *Screen) status(params ansi.Params) string {
 
 // Write shows a piece of a log. limit bounds the text that News returns of the lines that leave the top.
 func (s *Screen) Write(log []byte, limit int) {
-	s.raw = text.Decode(s.raw[:0], log)
-	for p := s.raw; ; {
-		at := sizes().FindSubmatchIndex(p)
-		if at == nil {
-			s.show(p, limit)
-			return
+	for piece := range Pieces(log) {
+		if piece.Columns > 0 {
+			s.emulator.Resize(piece.Columns, piece.Rows)
+		} else {
+			s.show(piece.Sent, limit)
 		}
-		s.show(p[:at[0]], limit)
-		rows, _ := strconv.Atoi(string(p[at[2]:at[3]]))
-		columns, _ := strconv.Atoi(string(p[at[4]:at[5]]))
-		if 0 < rows && rows <= maxSize && 0 < columns && columns <= maxSize {
-			s.emulator.Resize(columns, rows)
-		}
-		p = p[at[1]:]
 	}
 }
 
@@ -101,17 +89,6 @@ func (s *Screen) show(p []byte, limit int) {
 		}
 		s.emulator.ClearScrollback()
 	}
-}
-
-// sizes matches the sequence by which xterm sets the size of its text area: rows, columns.
-var sizes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\x1b\[8;(\d{1,4});(\d{1,4})t`) })
-
-// maxSize bounds columns and rows.
-const maxSize = 500
-
-// Resized is what the log of a terminal has where its size changes.
-func Resized(columns, rows int) []byte {
-	return fmt.Appendf(nil, "%s8;%d;%dt", text.LogColor, rows, columns)
 }
 
 // Application reports whether the program has asked for the other codes of the cursor keys: see Keys.
