@@ -245,7 +245,7 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 		}
 		err = cmp.Or(err, failed)
 	}
-	return err
+	return cmp.Or(err, sp.Queue.Reach(ctx))
 }
 
 // endOverdue ends a task that no worker has taken in time.

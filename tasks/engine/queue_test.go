@@ -34,6 +34,7 @@ func (c *crowd) Tidy(context.Context) error                    { return nil }
 func (c *crowd) Sweeps(context.Context, bool) (bool, error)    { return true, nil }
 func (c *crowd) Marks(context.Context, string) ([]Mark, error) { return nil, nil }
 func (c *crowd) Alive(context.Context) ([]string, error)       { return nil, nil }
+func (c *crowd) Reach(context.Context) error                   { return nil }
 func (c *crowd) Waiting(context.Context) ([]string, error)     { return nil, nil }
 func (c *crowd) Output(string, func() int64) Output            { return nil }
 func (c *crowd) Extent(context.Context, *Record, int64) error  { return nil }

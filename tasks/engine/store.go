@@ -178,6 +178,9 @@ type Queue interface {
 	// Shown returns what workers can see: tasks by class, in the order in which they wait: by priority, then by
 	// time.
 	Shown(ctx context.Context) (map[string][]InLine, error)
+	// Reach is called by each sweep while tasks wait. It makes what is shown reach workers again, if something in the
+	// server keeps it from them.
+	Reach(ctx context.Context) error
 }
 
 // InLine is a task that workers can see.

@@ -1,0 +1,55 @@
+package nats
+
+import (
+	"context"
+	"errors"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Reach implements engine.Queue.
+//
+// After a server was killed, a consumer of nats-server 2.12 may have passed a message that is still in the stream: it was
+// acknowledged and is not removed, or no worker has ever got it. Such a message also hides that its task must be
+// shown again. A consumer that is made again delivers all that is there, and the record decides what it is worth.
+func (sp *space) Reach(ctx context.Context) error {
+	queue, err := sp.openQueue(ctx)
+	if err != nil {
+		return unreachable(err)
+	}
+	passed := map[string]uint64{}
+	lines := queue.ListConsumers(ctx)
+	for line := range lines.Info() {
+		first, err := queue.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(line.Config.FilterSubject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return sp.lostQueue(unreachable(err))
+		}
+		if first.Sequence <= line.AckFloor.Stream || line.NumPending == 0 && line.NumAckPending == 0 {
+			passed[line.Name] = first.Sequence
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return sp.lostQueue(unreachable(err))
+	}
+	sp.mu.Lock()
+	before := sp.passed
+	sp.passed = passed
+	sp.mu.Unlock()
+	for line, sequence := range passed {
+		if before[line] != sequence { // the message may just have been acknowledged
+			continue
+		}
+		sp.Log.Warn().Str("owner", sp.Owner).Str("line", line).Uint64("sequence", sequence).
+			Msg("a waiting task reached no worker: the consumer of its line is made again")
+		if err := queue.DeleteConsumer(ctx, line); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return sp.lostQueue(unreachable(err))
+		}
+		sp.mu.Lock()
+		delete(sp.consumers, line)
+		sp.mu.Unlock()
+	}
+	return nil
+}
