@@ -10,6 +10,7 @@ import (
 	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
+	"runnel/tools/terminal"
 )
 
 // callStateless answers tools/call of the stateless era. The server decides: a call that finishes soon is
@@ -216,7 +217,11 @@ func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan ti
 	if s.typed(e) && s.canResume(d.Caller) {
 		late := make(chan time.Time, 1)
 		go func() { // ends with the request, or when the output has settled
-			settle(ctx, &d.Run.View, 0, firstSettle)
+			var from int64
+			if size := e.traits.Screen; size != [2]int{} { // the log begins with it
+				from = int64(len(terminal.Resized(size[0], size[1])))
+			}
+			settle(ctx, &d.Run.View, from, 0, firstSettle)
 			late <- time.Now()
 		}()
 		return late

@@ -28,6 +28,8 @@ const (
 	// one looks for its output some two times a second.
 	quiet     = 300 * time.Millisecond
 	quietAway = time.Second
+	// quietEcho is how long it has to pause while a line that was typed is all that has come: its program works.
+	quietEcho = 2 * time.Second
 	// firstSettle is how long a new program has until its first output settles.
 	firstSettle = 10 * time.Second
 )
@@ -85,7 +87,11 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 			err = s.sendSoon(ctx, v, &t, input, wait)
 		}
 		if err == nil {
-			settle(ctx, v, from, wait-time.Since(began))
+			echoed := from
+			if hasScreen && bytes.HasSuffix(input.Data, []byte("\n")) {
+				echoed += int64(len(input.Data))
+			}
+			settle(ctx, v, from, echoed, wait-time.Since(began))
 		}
 	}
 	switch {
@@ -170,17 +176,20 @@ func endLine(s string) string {
 }
 
 // settle waits until a task has written something after a position and then nothing for a moment, until it has
-// ended, or until the limit is over.
-func settle(ctx context.Context, v *run.View, from int64, limit time.Duration) {
+// ended, or until the limit is over. Output up to the position echoed is no more than what
+// was typed, as terminals show it.
+func settle(ctx context.Context, v *run.View, from, echoed int64, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	pause := quiet
-	if isDone(v.Detached()) {
-		pause = quietAway
-	}
 	err := v.Log().Grown(ctx, from)
 	for err == nil {
-		size := v.Log().Size()
+		size, pause := v.Log().Size(), quiet
+		switch {
+		case size <= echoed:
+			pause = quietEcho
+		case isDone(v.Detached()):
+			pause = quietAway
+		}
 		wait, stop := context.WithTimeout(ctx, pause)
 		err = v.Log().Grown(wait, size)
 		stop()

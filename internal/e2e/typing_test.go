@@ -119,8 +119,14 @@ func TestTypingIntoATerminal(t *testing.T) {
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `
 tools:
   sh: {command: [sh, -i], interactive: true, env: {PS1: "% ", ENV: ""}}
+  slow: {shell: 'sleep 1; echo hello; read -r line', interactive: true}
 `), "--state", stateDir(t))...))
 	for range 2 {
+		slow := begin(w, "slow", nil)
+		if first := slow.read.String(); !strings.HasPrefix(first, "hello") {
+			t.Errorf("a program that starts slowly: the first answer has %q", first)
+		}
+		slow.until("[completed, exit code 0, ", map[string]any{"text": "x\n"})
 		p := begin(w, "sh", nil)
 		p.types("echo $((6*7)) $(stty size) $TERM", "42 40 120 xterm-256color\n")
 		p.types("tty >&2; cat", "cat\n")
