@@ -58,7 +58,9 @@ func canTask(c *rpc.Caller, e *entry) bool {
 
 // answer answers a call with whatever comes first: its result, its questions, or a note that it takes longer.
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
-	if canTask(d.Caller, e) && !s.typed(e) { // whose answer has the id that send_to_task needs
+	// The server decides what becomes a task. An answer about one that is typed into has the id that
+	// send_to_task needs, and who waits for the end of one that serves waits for ever.
+	if canTask(d.Caller, e) && !s.typed(e) && !e.traits.Serves {
 		return s.answerSoon(ctx, e, p, d)
 	}
 	return s.answerInTime(ctx, e, p, d, s.patience(ctx, d, e))

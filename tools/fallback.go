@@ -63,7 +63,7 @@ func fallback(name, description, properties, required string, shown bool,
 		}
 		return result, err
 	}))
-	e.extra, e.shown, e.always = true, shown, name == sendToTask
+	e.extra, e.shown, e.types = true, shown, name == sendToTask
 	e.named = name == "get_task_result" || name == "cancel_task" || name == sendToTask
 	return e
 }

@@ -88,9 +88,9 @@ func (s *service) howToResume(c *rpc.Caller, t *tasks.Task) string {
 	case e != nil && s.typed(e):
 		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": \"...\\n\"}; without text, that waits for what it writes.",
 			running, s.registry.fallbackName(sendToTask), t.ID)
-	case s.fallbackListed(c):
+	case s.fallbackListed(c) || e != nil && e.traits.Serves && s.o.FallbackTools != "never":
 		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
-			running, s.poller(c), t.ID, s.registry.fallbackName("cancel_task"))
+			running, s.registry.fallbackName("get_task_result"), t.ID, s.registry.fallbackName("cancel_task"))
 	case !methods.CanUse(c):
 		return running + " It ends with this session."
 	case c.Version.Stateless: // the tasks extension has no tasks/result

@@ -51,7 +51,7 @@ func (r *Registry) Add(t Tool) error {
 		return err
 	}
 	r.own = append(r.own, e)
-	if err != nil || e.traits.TakesInput { // a fallback tool makes room, or is needed now
+	if err != nil || e.traits.TakesInput || e.traits.Serves { // a fallback tool makes room, or is needed now
 		r.arrange()
 	}
 	return nil
@@ -106,10 +106,13 @@ func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 		r.before += fallbackPrefix
 	}
 	typed := slices.ContainsFunc(r.tools, func(e *entry) bool { return e.traits.TakesInput })
+	serves := slices.ContainsFunc(r.tools, func(e *entry) bool { return e.traits.Serves })
 	for _, e := range r.fallback {
-		if e.extra && (typed || !e.always) {
+		if e.extra && (typed || !e.types) {
 			renamed := *e
 			renamed.spec.Name = r.before + e.spec.Name
+			// Clients with tasks have no other way to these tasks, since their calls are answered with a text.
+			renamed.always = e.types || e.named && serves
 			_ = r.insert(&renamed) // its name is free
 		}
 	}
@@ -206,7 +209,8 @@ type entry struct {
 	schema *schema.Checker // nil: the arguments are checked elsewhere
 	joined bool            // see Join
 	extra  bool            // a fallback tool: clients that can use tasks do not see it, unless always
-	always bool            // see service.typed
+	always bool            // all clients see it, see arrange
+	types  bool            // it is send_to_task, which is there if a tool takes input
 	named  bool            // a sentence of a result names it: see howToResume and leftOut
 	forApp bool            // only the app's page calls it
 	shown  bool            // clients that show apps show the page beside its calls

@@ -163,8 +163,7 @@ func (s *service) takesInput(t *tasks.Task) bool {
 	return e != nil && e.traits.TakesInput
 }
 
-// typed reports whether models type into calls of a tool. send_to_task is listed for all clients then, as those
-// with tasks have no other way.
+// typed reports whether models type into calls of a tool. send_to_task is listed for all clients then.
 func (s *service) typed(e *entry) bool { return e.traits.TakesInput && s.o.FallbackTools != "never" }
 
 // endLine ends the last line of a text, if it has any.

@@ -19,7 +19,8 @@ import (
 const serversConfig = `tools:
   dev:
     description: Serves the site while it is developed
-    command: [npm, run, dev, --, --port, "{{port}}", --strictPort, --bypass-lock] # vite refuses a second server of a project
+    # vite refuses a second server of a project without --bypass-lock
+    command: [npm, run, dev, --, --port, "{{port}}", --strictPort, --bypass-lock]
     dir: DIR/site
     input: {port: {type: integer}}
     ready: 'Local: +(https?://\S+)'
@@ -61,8 +62,8 @@ type visit struct {
 	listening []chan time.Time // when the port first took a connection
 }
 
-// servers starts servers that are ready after a while and never end. Their scenario has a state: each run needs
-// one of its own.
+// servers starts servers that are ready after a while and never end. The scenario has a state: each run needs
+// its own one.
 func servers() Scenario {
 	v := &visit{tools: []string{"dev", "web", "dev"}}
 	if testing.Short() {
