@@ -51,7 +51,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	application := false
 	if hasScreen && len(p.Keys) > 0 {
 		if err := s.onScreen(ctx, in.caller,
-			&t, func(screen *seenScreen) { application = screen.Application() }); err != nil {
+			&t, func(screen *terminal.SeenScreen) { application = screen.Application() }); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		case sends && !known: // each request over stateless HTTP is a session, which gets what comes now
 			if place.next = from; hasScreen {
 				err = s.onScreen(ctx, in.caller, &t,
-					func(screen *seenScreen) { screen.News(s.mostOf(in.caller, &t)) })
+					func(screen *terminal.SeenScreen) { screen.News(s.mostOf(in.caller, &t)) })
 			}
 		case !sends && known && place.next < from:
 			from = 0 // there is something new already: only its end is awaited
@@ -120,7 +120,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	case t.Status.Terminal() || t.Status == mcp.TaskInputRequired:
 		r.text = endLine(r.text) + "[" + s.statusLine(&t, false) + "]"
 	case p.Screen && hasScreen:
-		err = s.onScreen(ctx, in.caller, &t, func(screen *seenScreen) {
+		err = s.onScreen(ctx, in.caller, &t, func(screen *terminal.SeenScreen) {
 			shown, row, column := screen.Text()
 			columns, rows := screen.Size()
 			r.text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]",

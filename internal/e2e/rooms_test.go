@@ -101,7 +101,8 @@ var rooms = map[string][]string{
 	"runnel/internal/clients": {}, // what is known about each client; it knows nothing of tools
 	"runnel/tools/remote": {"runnel/tasks", "runnel/rpc", "runnel/partials/tracker", "runnel/rpc/mcp",
 		"runnel/rpc/rawjson"},
-	"runnel/tools/terminal": {"runnel/tools/text"}, // the terminal of a command: its keys, its screen
+	// The terminal of a command: its keys, its screen, as a log has it.
+	"runnel/tools/terminal": {"runnel/partials", "runnel/tools/text"},
 	"runnel/tools": {"runnel/tools/terminal", "runnel/partials", "runnel/partials/tracker",
 		"runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks",
 		"runnel/tasks/files", "runnel/tasks/run", "runnel/tasks/feed", "runnel/tasks/methods",
@@ -129,8 +130,8 @@ var rooms = map[string][]string{
 		"runnel/tools/sandbox", "runnel/tools/remote", "runnel/tools/text", "runnel/tools/secrets"},
 	// What the page of the live view lives on.
 	"runnel/tools/view": {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
-		"runnel/tasks", "runnel/tasks/run", "runnel/tasks/logs", "runnel/tools", "runnel/tools/text",
-		"runnel/tools/view/page"},
+		"runnel/tasks", "runnel/tasks/files", "runnel/tasks/run", "runnel/tasks/logs", "runnel/tools",
+		"runnel/tools/terminal", "runnel/tools/text", "runnel/tools/view/page"},
 	"runnel/internal/selftest": {"runnel/tools", "runnel/rpc", "runnel/rpc/mcp"},
 	"runnel/tools/view/page":   {}, // the HTML page of the live view
 

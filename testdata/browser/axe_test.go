@@ -27,6 +27,7 @@ tools:
     input: {words: {type: array, items: {type: string}, default: [one, two]}}
   broken:
     shell: 'echo about to fail; exit 3'
+  draws: {shell: 'echo ready; read -r x; echo "$x" > made.txt', interactive: true, artifacts: [made.txt]}
 `)
 	u.call("broken")()
 	u.call("colours")
@@ -52,14 +53,22 @@ tools:
 						t.Errorf("%s: %s", state, problem)
 					}
 				}
-				p.until("the list", `document.querySelectorAll("#tasks .open").length === 2`)
+				p.until("the list", `document.querySelectorAll("#tasks .open").length >= 2`)
 				check("the list")
 				p.click("#run")
-				p.until("the tools", `document.querySelectorAll("#tools li").length === 2`)
+				p.until("the tools", `document.querySelectorAll("#tools li").length === 3`)
 				check("the tools")
 				p.click(`[aria-label="Run colours"]`)
 				check("a form")
 				p.click("#ask [data-close]")
+				p.click(`[aria-label="Run draws"]`)
+				p.click("#ask-run")
+				p.until("a screen", screen+`.includes("ready") && !document.getElementById("typing").hidden`)
+				check("a terminal")
+				p.keysIn("#line", "x", "\r")
+				p.until("a file", `document.querySelector("#files button")?.textContent === "made.txt"`)
+				check("files")
+				p.keys("\x1b")
 				if s == phone {
 					p.click("#back")
 				}

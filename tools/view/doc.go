@@ -9,7 +9,8 @@
 // The page gets no stream: it calls view_output again and again, which waits for news. While a plain call
 // runs, it gets no task id either: view_mine finds the task by the tool and the arguments of the call.
 //
-// Goroutines: one per view_output that waits, which ends with the wait. It has no locks.
+// Goroutines: one per view_output that waits, which ends with the wait. The same goes for
+// view_screen. Its only lock is that of terminal.Screens, under which a screen reads its log.
 //
 //	page   the HTML that shows a task or the list of tasks
 //	host   the program that shows the page: a host of MCP Apps, or "runnel ui"

@@ -12,13 +12,15 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tools"
+	"runnel/tools/terminal"
 	"runnel/tools/text"
 )
 
 // view answers the calls of the page.
 type view struct {
-	runner *run.Runner
-	hosts  func() Hosts
+	runner  *run.Runner
+	hosts   func() Hosts
+	screens terminal.Screens
 }
 
 // shownTask describes a task to the page. Unknown members are omitted.

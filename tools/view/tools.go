@@ -36,7 +36,7 @@ type Hosts struct {
 
 // App returns the live view of a runner's tasks. hosts finds the hosts that the view shows; nil = none.
 func App(runner *run.Runner, hosts func() Hosts) *tools.App {
-	v := &view{runner, hosts}
+	v := &view{runner: runner, hosts: hosts}
 	const taskID = `"taskId":{"type":"string"}`
 	const position = `{"type":"integer","minimum":0}`
 	return &tools.App{Page: resource, Tools: []tools.Tool{
@@ -55,6 +55,13 @@ func App(runner *run.Runner, hosts func() Hosts) *tools.App {
 		tool("view_history", "List the last runs of a tool.", `"tool":{"type":"string"}`, `"tool"`,
 			v.history),
 		tool("view_times", "Get when the output of a task came, as pairs of milliseconds since its beginning and bytes.", taskID, `"taskId"`, v.times),
+		tool("view_screen", "Show the screen of a task's terminal, and wait for news.",
+			fmt.Sprintf(`%s,"after":%s,"waitMs":{"type":"integer","minimum":0,"maximum":%d}`, taskID, position,
+				maxWait.Milliseconds()), `"taskId"`, v.screen),
+		tool("view_type", "Type into a task's terminal, as a person: keys, and then a text.",
+			fmt.Sprintf(`%s,"keys":{"type":"array","items":{"type":"string"},"maxItems":%d},"text":{"type":"string","maxLength":%d}`,
+				taskID, maxKeys, maxTyped), `"taskId"`, v.typeInto),
+		tool("view_files", "List the files that a task has made.", taskID, `"taskId"`, v.files),
 		tool("view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel),
 		tool("view_tools", "List the tools that can be run, with their schemas.", "", "", v.tools),
 		tool("view_run", "Run a tool as a task.", `"tool":{"type":"string"},"arguments":{"type":"object"}`,

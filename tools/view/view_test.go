@@ -248,10 +248,10 @@ func TestWhoSeesThePage(t *testing.T) {
 				}
 				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`,
 					"say" + long, "start_task" + long,
-					"view_again" + app, "view_cancel" + app, "view_history" + app, "view_mine" + app,
-					"view_output" + app, "view_run" + app, "view_search" + app, "view_task" + app,
-					"view_tasks" + app,
-					"view_times" + app, "view_tools" + app}
+					"view_again" + app, "view_cancel" + app, "view_files" + app, "view_history" + app,
+					"view_mine" + app, "view_output" + app, "view_run" + app, "view_screen" + app,
+					"view_search" + app, "view_task" + app, "view_tasks" + app, "view_times" + app,
+					"view_tools" + app, "view_type" + app}
 				if !slices.Equal(ui, want) {
 					t.Errorf("tools %q", ui)
 				}

@@ -9,6 +9,8 @@
 //	main.js ─┬─▶ tasks.js      the list: all tasks in memory, the rows in sight in the document
 //	         ├─▶ run.js        the tools of the config, each with a form
 //	         └─▶ task.js ─┬──▶ log.js ──▶ rows.js ──▶ ansi.js   output as it comes: text ─▶ lines ─▶ rows of a window
+//	                      ├──▶ terminal.js                      the screen of a terminal, and what a person types into it
+//	                      ├──▶ files.js                         what the task has made
 //	                      ├──▶ timeline.js                      when output came
 //	                      └──▶ history.js                       how long the last runs took
 //

@@ -19,6 +19,18 @@ function appDoor() {
       signal?.throwIfAborted();
       return structured(result);
     },
+    /** file reads a file of a task, page by page. */
+    async file({uri, size, mimeType}, signal) {
+      const pages = [];
+      for (let after = 0; after < size;) {
+        signal.throwIfAborted();
+        const [page] = (await request("resources/read", {uri: `${uri}?after=${after}`})).contents, next = page._meta?.["runnel/next"];
+        if (!page.blob || !(next > after)) throw new Error("the host passes on no files");
+        pages.push(Uint8Array.from(atob(page.blob), char => char.charCodeAt(0)));
+        after = next;
+      }
+      return new Blob(pages, {type: mimeType});
+    },
   };
   window.addEventListener("message", event => {
     const m = event.data;
@@ -86,6 +98,18 @@ function httpDoor() {
       }
       if (answer.error) throw new Error(plain(answer.error.message) || `the server refused the call (${response.status})`);
       return structured(answer.result);
+    },
+    /** file downloads a file of a task. */
+    async file({uri}, signal) {
+      let response;
+      try {
+        response = await fetch(uri.replace("runnel:/", ""), {signal, cache: "no-store", credentials: "omit", redirect: "error", headers: {"Authorization": `Bearer ${token}`}});
+        if (response.ok) return await response.blob();
+      } catch (e) {
+        signal.throwIfAborted();
+        throw new Unreachable();
+      }
+      throw new Error("This file is no longer kept.");
     },
   };
 }

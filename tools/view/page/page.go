@@ -14,8 +14,8 @@ var sources embed.FS
 
 // scripts are put together in this order: while a file is loaded, it uses files before it.
 var scripts = []string{
-	"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "task.js", "tasks.js",
-	"run.js", "main.js",
+	"dom.js", "door.js", "ansi.js", "rows.js", "log.js", "timeline.js", "history.js", "files.js", "terminal.js", "task.js",
+	"tasks.js", "run.js", "main.js",
 }
 
 // comment matches a comment on lines of its own, which is left out of the page.

@@ -12,7 +12,7 @@ import (
 func TestPageIsSmallAndWhole(t *testing.T) {
 	html := HTML()
 	t.Logf("the page has %d bytes", len(html))
-	if len(html) > 88<<10 {
+	if len(html) > 96<<10 {
 		t.Errorf("the page has %d bytes", len(html))
 	}
 	if bytes.Contains(html, []byte("{{")) {

@@ -7,6 +7,7 @@ class TaskView {
     this.log = new Log(at("log"), at("canvas"), args => door.call("view_output", {taskId: this.id, ...args}, this.stop?.signal), () => this.place());
     this.log.failed = trouble;
     this.log.onFollow = on => { at("follow").checked = on; };
+    this.terminal = new Terminal(trouble);
     this.timeline = new Timeline(at("timeline"), at("silence"));
     at("follow").onchange = () => this.log.setFollow(at("follow").checked);
     at("wrap").onchange = () => { this.log.wrap = at("wrap").checked; this.log.columns = 0; this.log.resize(); };
@@ -18,9 +19,7 @@ class TaskView {
     at("next").onclick = () => this.step(1);
     at("copy").onclick = () => this.carry(at("copy"), text => navigator.clipboard.writeText(text.join("")));
     at("download").onclick = () => this.carry(at("download"), text => {
-      const url = URL.createObjectURL(new Blob(text, {type: "text/plain"}));
-      make("a", {href: url, download: `${this.task.tool.replace(/[^\w.-]+/g, "-")}-${this.id.slice(0, 8)}.log`}).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60000);
+      save(new Blob(text, {type: "text/plain"}), `${this.task.tool.replace(/[^\w.-]+/g, "-")}-${this.id.slice(0, 8)}.log`);
     });
     at("download").hidden = door.app; // whose sandbox allows none
     at("pattern").oninput = () => { if (!at("pattern").value) this.forget(); };
@@ -42,6 +41,9 @@ class TaskView {
     this.log.live = true;
     this.log.setFollow(true);
     this.timeline.clear();
+    this.terminal.clear();
+    at("files").hidden = true;
+    at("files").replaceChildren();
     for (const part of ["name", "badge", "facts", "message", "where"]) say(at(part), "");
     this.told = 0; // percent of its progress
     this.watch(id, this.stop.signal);
@@ -49,7 +51,7 @@ class TaskView {
 
   /** watch follows a task until another one is shown. The server waits for news, so a silent task costs a request in 20 s. */
   async watch(id, signal) {
-    let failures = 0, first = true;
+    let failures = 0, first = true, begun = false;
     while (!signal.aborted) {
       try {
         while (document.hidden && !first) await pause(500, signal);
@@ -59,6 +61,7 @@ class TaskView {
         const answer = await door.call("view_output", {taskId: id, maxBytes: maxChunk, ...args, waitMs: first || lags ? 0 : door.patience}, signal);
         failures = 0;
         this.trouble(null);
+        if (answer.bytes && !begun) { begun = true; this.terminal.follow(id, signal); } // a terminal's log begins with its size
         this.timeline.sight(answer.task, answer.bytes);
         this.take(answer.task);
         if (first && !answer.start) log.came(answer);
@@ -87,6 +90,8 @@ class TaskView {
     this.log.settle();
     at("follow").checked = false; // the log stays at its end until somebody scrolls
     at("follow").disabled = true;
+    this.terminal.end();
+    showFiles(this.id, this.stop.signal, this.trouble).catch(e => { if (e.name !== "AbortError") this.trouble(e, 10000); });
     this.history();
   }
 
