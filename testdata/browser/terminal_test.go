@@ -135,3 +135,40 @@ func TestFilesOfATask(t *testing.T) {
 		p.until("the list alone", `document.getElementById("detail").hidden`)
 	}
 }
+
+// In the page of a host a person types into the terminal of the call that they see, and sees the picture that another one
+// has made: through the official AppBridge, in both eras.
+func TestAppTypesAndShowsFiles(t *testing.T) {
+	t.Parallel()
+	pictures, err := filepath.Abs("pictures")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, pin := range map[string]string{"2025-11-25": "", "2026-07-28": "2026-07-28"} {
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && pin != "" {
+				t.Skip("one of them is enough")
+			}
+			t.Parallel()
+			h := openHost(t, strings.ReplaceAll(typed, "pictures/*", pictures+"/*"))
+			eval[[]string](h.page, fmt.Sprintf("host.connect(%q)", pin))
+			for range 2 {
+				h.call("shell", "{}", true)
+				h.sees("the screen", screen+`.includes("place")`)
+				in[int](h, `(() => {
+					for (const key of ["a", "b", "Enter"]) document.getElementById("screen").dispatchEvent(new KeyboardEvent("keydown", {key, cancelable: true}));
+					return 0;
+				})()`)
+				h.sees("what was typed", screen+`.includes("<ab>")`)
+				in[int](h, `(document.querySelector("[data-key='C-c']").click(), 0)`)
+				h.sees("its end", status+`.includes("failed") && document.getElementById("typing").hidden`)
+				h.call("plot", "{}", true)
+				h.sees("the pictures", `[...document.querySelectorAll("#files img")].filter(i => i.complete && i.naturalWidth === 1180).length === 2`)
+				if n := in[int](h, `document.querySelectorAll("#files button").length`); n > 0 {
+					t.Errorf("%d buttons save files, which a host does not let a page do", n)
+				}
+				h.take("app-files-"+name, desktop)
+			}
+		})
+	}
+}
