@@ -114,8 +114,13 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 		what, questions := next(ctx, d, ready, late)
 		switch what {
 		case isReached:
-			if ready = nil; isDone(d.Run.Worked()) { // it was ready, and has ended since: its result says how
+			ready = nil
+			select {
+			case <-d.Run.Worked(): // its result says how
 				continue
+			case <-ctx.Done():
+				continue
+			case <-time.After(provenReady):
 			}
 		case isLate:
 			late = nil
@@ -127,6 +132,10 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 		}
 	}
 }
+
+// provenReady is how long a tool must go on after it was ready. A server that cannot have its port has often
+// said before that it listens.
+const provenReady = 50 * time.Millisecond
 
 // event is the first thing that happens to a call while its request waits.
 type event int

@@ -18,23 +18,32 @@ import (
 // handOver answers a plain call whose tool is still running, because it is ready or the host would give up on
 // it: it says how to continue, with the output so far. It returns nil if the task cannot be kept; then the
 // call keeps waiting. So does a call that is not ready and whose client could not continue. One that is ready
-// has what it waited for: it is answered, and its task lasts as long as the session.
+// has what it waited for: it is answered, and its task lasts as long as the session, or is stopped if it cannot
+// be kept.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.Caller, d.Run
-	if run.Task().Matches.Ready == nil && !s.canResume(c) {
+	ready := run.Task().Matches.Ready
+	if ready == nil && !s.canResume(c) {
 		return nil
 	}
-	if err := run.Promote(ctx); err != nil {
-		if !errors.Is(err, tasks.ErrEnded) {
-			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).
-				Msg("a long call cannot be handed over: it goes on waiting")
-		}
+	err := run.Promote(ctx)
+	if errors.Is(err, tasks.ErrEnded) {
+		return nil
+	}
+	if err != nil && ready == nil {
+		s.o.Log.Warn().Err(err).Str("taskId", run.ID()).
+			Msg("a long call cannot be handed over: it goes on waiting")
 		return nil
 	}
 	d.audience.left.Store(true)
 	d.Silence()
 	if d.Spelling == feed.PR383 || d.Spelling == feed.SEP2998 {
 		d.EndPartials()
+	}
+	if err != nil { // who waits for the end of a server waits for ever
+		run.Cancel(err.Error())
+		return mcp.ErrorResult(fmt.Sprintf("%s: %s\nIt has been stopped, since it cannot go on as a task: %v",
+			e.spec.Name, ready, err))
 	}
 	t := run.Task()
 	var output string

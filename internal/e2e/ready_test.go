@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -127,6 +128,40 @@ func TestReadyWithoutTasks(t *testing.T) {
 			!strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task ") ||
 			!strings.Contains(said, ". It ends with this session.\n") {
 			t.Errorf("its call is answered with %q", said)
+		}
+	}
+	w.end()
+}
+
+// Where there is no room for another task, a server that is ready cannot go on: it is stopped, and the answer
+// says what to do.
+func TestReadyWithoutRoom(t *testing.T) {
+	t.Parallel()
+	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
+		programCommand(t, append(writeConfig(t, `
+tasks: {maxLive: 1}
+tools:
+  server: {shell: 'echo "listening in $$"; exec sleep 600', ready: 'listening in \d+'}
+`), "--state", stateDir(t))...))
+	for range 2 {
+		said, r := w.texts("server", nil)
+		id := taskID(said)
+		if r.IsError || id == "" {
+			t.Fatalf("the first call is answered with %q", said)
+		}
+		for range 2 {
+			said, r = w.texts("server", nil)
+			pid := regexp.MustCompile(`^server: ready after \S+ s: listening in (\d+)\nIt has been stopped, since it cannot go on as a task: .*tasks\.maxLive`).
+				FindStringSubmatch(said)
+			if !r.IsError || pid == nil {
+				t.Fatalf("one too many is answered with %q", said)
+			}
+			n, _ := strconv.Atoi(pid[1])
+			gone(t, n)
+		}
+		if said, _ := w.texts("cancel_task", map[string]any{"task_id": id}); !strings.HasSuffix(said,
+			": cancelled") {
+			t.Errorf("the first one is cancelled with %q", said)
 		}
 	}
 	w.end()
