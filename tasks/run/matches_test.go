@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,6 +100,43 @@ func TestReadyBeforeItsHandle(t *testing.T) {
 			variables, err := r.SetStored(t.Context(), run.ID(), []byte(`{"a":1}`))
 			if err != nil || !strings.Contains(string(variables),
 				`"runnel/matches":{"ready":{"after":0,"line":"listening"}}`) {
+				t.Errorf("%v; the state has %s", err, variables)
+			}
+			run.Cancel("enough")
+		}
+	})
+}
+
+// noteless is a state that fails to store the first notes.
+type noteless struct {
+	*tasks.Memory
+	failures atomic.Int32
+}
+
+func (s *noteless) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+	if s.failures.Add(-1) >= 0 {
+		return nil, errors.New("no connection")
+	}
+	return s.Memory.SetVariables(ctx, owner, id, patch)
+}
+
+// A server that is ready prints nothing more: a note of it that could not be stored is stored later, since a
+// caller elsewhere waits for it.
+func TestReadyIsNotedAtLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := &noteless{Memory: tasks.NewMemory()}
+		r := newRunner(t, Options{State: state})
+		for range 2 {
+			run := start(t, r, func(ctx context.Context, run *Run) Done {
+				state.failures.Store(3)
+				run.Ready(time.Second, "listening")
+				return untilDone(ctx, run)
+			})
+			run.Delivered()
+			time.Sleep(4 * matchPace)
+			variables, err := r.SetStored(t.Context(), run.ID(), []byte(`{"a":1}`))
+			if err != nil || !strings.Contains(string(variables),
+				`"runnel/matches":{"ready":{"after":1000000000,"line":"listening"}}`) {
 				t.Errorf("%v; the state has %s", err, variables)
 			}
 			run.Cancel("enough")
