@@ -34,6 +34,7 @@ type Task struct {
 	Progress      Progress        // the last that the tool has reported; stored as a note (variables.go)
 	Times         Times           // when the output came; stored as a note, too
 	Matches       Matches         // what the tool has found in its output; stored as a note, too
+	Password      *PasswordPrompt // what it asks a password with, while it does; stored as a note, too
 	Merge         bool            // the result is the merged segments (SEP-1905 streaming)
 	Detached      bool            // a supervisor or a worker runs it, which outlives runnel
 	Waiting       bool            // it waits for a worker (Queue)

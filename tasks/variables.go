@@ -142,6 +142,7 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/progress      set by the process that runs the task: its progress
 //	runnel/times         set by the process that runs the task: when its output came
 //	runnel/matches       set by the process that runs the task: what its tool has found in its output
+//	runnel/password      set by the process that runs the task: its program asks for a password
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id

@@ -123,7 +123,9 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 			case <-time.After(provenReady):
 			}
 		case isLate:
-			late = nil
+			if late = nil; len(d.Run.Questions()) > 0 { // its client must see them
+				continue
+			}
 		default:
 			return s.say(ctx, e, what, questions, p, d)
 		}

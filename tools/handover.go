@@ -65,6 +65,9 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		matches.Ready = nil // the sentence says it
 		sentence += "\n" + found(matches, tasks.Matches{}, s.mostOf(c, &t))
 	}
+	if words := s.passwordWords(&t); words != "" {
+		sentence += " " + words
+	}
 	content := []mcp.ContentBlock{mcp.Text(sentence)}
 	if output != "" {
 		if !strings.HasSuffix(sentence, "\n") {

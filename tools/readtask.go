@@ -93,6 +93,9 @@ func (s *service) getTaskResult(ctx context.Context, in *Call,
 	if r.text != "" && !strings.HasSuffix(r.text, "\n") {
 		r.text += "\n"
 	}
+	if words := s.passwordWords(&t); words != "" {
+		r.text += words + "\n"
+	}
 	meta := taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next}
 	result := aboutTask(r.text+"["+s.statusLine(&t, r.more)+"]", meta)
 	result.Content = append(result.Content, r.content...)

@@ -47,6 +47,9 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	if err != nil {
 		return nil, err
 	}
+	if t.Password != nil && refusesText(p) {
+		return nil, fmt.Errorf("nothing was typed into task %s: %s", p.TaskID, s.passwordWords(&t))
+	}
 	hasScreen := s.traitsOf(&t).Screen != [2]int{}
 	application := false
 	if hasScreen && len(p.Keys) > 0 {
@@ -110,6 +113,12 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	if t, err = s.runner.Get(ctx, p.TaskID); err != nil {
 		return nil, err
 	}
+	if s.askFromCall(ctx, in, v, &t) {
+		settle(ctx, v, t.Log.Size(), wait)
+		if t, err = s.runner.Get(ctx, p.TaskID); err != nil {
+			return nil, err
+		}
+	}
 	r, err := s.news(ctx, in.caller, &t, place)
 	if err != nil {
 		return nil, err
@@ -131,6 +140,9 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		}
 	case r.text == "":
 		r.text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
+	}
+	if words := s.passwordWords(&t); words != "" {
+		r.text = endLine(r.text) + words
 	}
 	result := aboutTask(r.text, taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next})
 	result.Content = append(result.Content, r.content...)

@@ -18,7 +18,8 @@ func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptio
 	if o.Source == nil {
 		o.Source = noSource{}
 	}
-	s := &service{registry: registry, runner: runner, parked: newParking(), o: o}
+	s := &service{registry: registry, runner: runner, parked: newParking(), o: o,
+		passwords: passwordPages{open: map[string]*passwordPage{}}}
 	own := s.fallbackTools()
 	var page *logs.Page
 	if o.App != nil {

@@ -24,6 +24,8 @@ type service struct {
 	recent   recentCalls
 	o        ServeOptions
 
+	passwords passwordPages
+
 	taken Detached // in a supervisor or a worker: the call that it runs
 }
 
@@ -58,6 +60,9 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 		return nil, err
 	}
 	d.begin(run)
+	if e.traits.Screen != [2]int{} && d.Caller != nil {
+		s.runner.Go(func(ctx context.Context) { s.askPasswords(ctx, d) })
+	}
 	if !e.traits.bounded && d.Caller.ShowsApps() {
 		s.recent.note(d.Caller, run)
 	}

@@ -199,12 +199,20 @@ func (c *Call) Ready(after time.Duration, line string) {
 	}
 }
 
-// Match reports a line of the output that its caller should see, under a name. It is an event of the task: its
-// status shows the line, and what reads the task next. limit is how many lines of that name are told; further
-// ones are counted.
+// Match reports a line of the output that its caller should see, under a name. It is an event of the task:
+// its status shows the line, and what reads the task next. limit is how many lines of that name are told;
+// further ones are counted.
 func (c *Call) Match(name, line string, limit int) {
 	if c.run != nil {
 		c.run.Match(name, line, limit)
+	}
+}
+
+// AsksPassword reports what the tool's program asks a password with, and nil when it no longer does: the user
+// is asked then, and what a model types is refused.
+func (c *Call) AsksPassword(prompt *tasks.PasswordPrompt) {
+	if c.run != nil {
+		c.run.AsksPassword(prompt)
 	}
 }
 

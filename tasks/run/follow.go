@@ -106,6 +106,7 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		}
 		// The state keeps those as notes.
 		t.Progress, t.Times, t.Matches = v.task.Progress, v.task.Times, v.task.Matches
+		t.Password = v.task.Password
 		if !t.Status.Terminal() {
 			v.task = t
 		}

@@ -21,6 +21,8 @@ func timesNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt
 
 func matchesNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "matches") }
 
+func passwordNote(attempt int) string { return tasks.NotePrefix + ofAttempt(attempt, "password") }
+
 // ofAttempt is the name, or the key, under which an attempt of a task sets a note.
 func ofAttempt(attempt int, name string) string {
 	if attempt > 1 {
@@ -48,7 +50,8 @@ type notes struct {
 	progress  tasks.Progress
 	times     tasks.Times
 	matches   tasks.Matches
-	names     []string // of all that an attempt may leave
+	password  *tasks.PasswordPrompt // nil = the program asks for none
+	names     []string              // of all that an attempt may leave
 }
 
 // readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged
@@ -81,6 +84,8 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 			_ = json.Unmarshal(it.Value, &n.times)
 		} else if name == matchesNote(attempt) {
 			_ = json.Unmarshal(it.Value, &n.matches)
+		} else if name == passwordNote(attempt) {
+			_ = json.Unmarshal(it.Value, &n.password)
 		}
 	}
 	n.questions = slices.DeleteFunc(n.questions,
@@ -129,6 +134,10 @@ func (v *View) applyNotes(variables json.RawMessage) (asked []*Question, progres
 	}
 	if n.times != nil {
 		v.task.Times = n.times
+	}
+	if !tasks.SamePrompt(n.password, v.task.Password) {
+		v.task.Password = n.password
+		v.changes.Send()
 	}
 	if n.matches.Attempt != v.task.Matches.Attempt || n.matches.News(v.task.Matches) != "" {
 		matched = n.matches.Message() != v.task.Matches.Message()

@@ -192,7 +192,11 @@ func (r *Run) promote(ctx context.Context, worked bool) error {
 	if r.matching.unstored {
 		r.announceAfter(0)
 	}
+	asks := r.task.Password != nil
 	r.mu.Unlock()
+	if asks {
+		r.notePassword()
+	}
 	if r.input.Load() != nil {
 		r.receiveNotes()
 	}

@@ -159,5 +159,6 @@ func showNotes(t *tasks.Task) {
 	if tasks.HasNotes(t.Variables) {
 		n := readNotes(t.Variables, t.Attempt)
 		t.Progress, t.Times, t.Matches = n.progress, n.times, n.matches
+		t.Password = n.password
 	}
 }

@@ -3,6 +3,7 @@ package command
 import (
 	"bytes"
 	"context"
+	"strings"
 	"sync"
 
 	"runnel/partials"
@@ -20,12 +21,20 @@ func (c *Command) feed(ctx context.Context, in *tools.Call, p *process.Child, r 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var feeds sync.WaitGroup
+	prompts := newPasswords(in, p, r.out.Log())
+	if c.config.Interactive {
+		feeds.Go(func() { prompts.watch(ctx) })
+	}
 	feeds.Go(func() {
 		for {
 			input, err := in.Input(ctx)
 			if err != nil {
 				return
 			}
+			if input.Secret { // before the program can print it
+				r.typed.add(strings.TrimSuffix(string(input.Data), "\n"))
+			}
+			prompts.typed(input.Data)
 			c.write(ctx, p, r, input)
 		}
 	})

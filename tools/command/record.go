@@ -7,7 +7,6 @@ import (
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
-	"runnel/tools/secrets"
 	"runnel/tools/terminal"
 	"runnel/tools/text"
 )
@@ -22,6 +21,7 @@ type record struct {
 	stderr textStream
 
 	watcher *watcher // nil = the tool watches for nothing
+	typed   typedPasswords
 }
 
 func newRecord(ctx context.Context, config *config.Command, out *tools.Output, most int, w *watcher) *record {
@@ -29,6 +29,11 @@ func newRecord(ctx context.Context, config *config.Command, out *tools.Output, m
 	r.stdout.init(r, partials.Stdout)
 	r.stderr.init(r, partials.Stderr)
 	return r
+}
+
+// masks returns what masks the secrets of one stream.
+func (r *record) masks() masks {
+	return masks{config: r.out.Secrets().Stream(), latest: &r.typed.set}
 }
 
 // textStream is a command's stdout or stderr. Its pump goroutine owns it until the pump has ended.
@@ -42,7 +47,7 @@ type textStream struct {
 	// They wait for text, so that no client gets a notification without any; see maxColors.
 	colors []byte
 	utf8   *text.Decoder
-	hidden *secrets.Stream  // masks secrets; nil = there are none
+	hidden masks
 	lines  lineBuffer       // with "output: lines"
 	chunks []partials.Chunk // memory for append
 	marks  *progressMarks
@@ -62,7 +67,7 @@ type textStream struct {
 func (s *textStream) init(r *record, sink partials.Stream) {
 	s.r, s.sink = r, sink
 	s.utf8, _ = text.NewDecoder(r.config.Encoding, system.OutputCodePage()) // New has checked the name
-	s.hidden = r.out.Secrets().Stream()
+	s.hidden = r.masks()
 	s.kept.Limit, s.kept.KeepFrames = r.most, r.config.ANSI == "keep"
 	if r.config.Interactive && sink == partials.Stdout {
 		s.encode, s.answers = &text.Encoder{}, make(chan string, maxAnswers)
@@ -80,7 +85,7 @@ func (s *textStream) init(r *record, sink partials.Stream) {
 		if _, rows, _ := r.config.TerminalSize(); r.config.Pty {
 			s.drawn = newDrawn(s, rows)
 		}
-		if s.hidden == nil { // a colour in the middle of a secret would hide it from the masks
+		if s.hidden.config == nil { // a colour in the middle of a secret would hide it from the masks
 			s.strip.Colors = text.LogColor
 		}
 	}
@@ -107,7 +112,7 @@ func (s *textStream) take(text []byte) {
 	if s.drawn != nil {
 		s.drawn.write(text)
 	}
-	s.put(s.hidden.Write(s.stripped(text)))
+	s.put(s.hidden.write(s.stripped(text)))
 }
 
 // stripped is text as the log keeps it.
@@ -134,11 +139,11 @@ func (s *textStream) finish() {
 	}
 	switch {
 	case s.encode != nil:
-		s.put(s.hidden.Write(s.encode.Flush()))
+		s.put(s.hidden.write(s.encode.Flush()))
 	case s.strip != nil:
-		s.put(s.hidden.Write(s.strip.Flush()))
+		s.put(s.hidden.write(s.strip.Flush()))
 	}
-	s.put(s.hidden.Flush())
+	s.put(s.hidden.flush())
 	if len(s.colors) > 0 {
 		s.log(s.colors) // the last ones reset a person's terminal
 	}

@@ -7,14 +7,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// What a child reads while it runs (Spec.Open). These methods may be called while Run runs, and fail once it has
-// returned.
+// What a child reads while it runs (Spec.Open). These methods may be called while Run runs, and fail once it
+// has returned.
 
 // endOfInput is the character that ends the input of a terminal (VEOF of termios(3)).
 const endOfInput = 0x04
 
-// Write writes to the child's stdin or terminal. It waits until the child, or the terminal's buffer, has taken
-// all of it.
+// Write writes to the child's stdin or terminal. It waits until the child, or the terminal's buffer, has
+// taken all of it.
 func (p *Child) Write(data []byte) (int, error) {
 	p.output.active.Store(int64(time.Since(p.output.began))) // someone uses it
 	switch {
@@ -35,6 +35,10 @@ func (p *Child) EndInput() error {
 	}
 	return p.stdin.Close()
 }
+
+// HidesInput reports whether the child's terminal takes a line without showing it, as programs ask for
+// passwords. A program that reads single keys, as an editor or a shell does, shows them by itself.
+func (p *Child) HidesInput() bool { return p.pty && hidesInput(p.stdout) }
 
 // Resize sets the size of the child's terminal.
 func (p *Child) Resize(columns, rows int) error {

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// getTermios reads the settings of a terminal.
+const getTermios = unix.TCGETS
+
 // killWithThread has the kernel kill the child when the forking thread ends, which it does with runnel (see
 // forker).
 func killWithThread(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // begin starts a program.
@@ -55,6 +57,20 @@ func groupGone(pgid int) bool {
 		pid, _ = syscall.Wait4(-pgid, nil, syscall.WNOHANG, nil)
 	}
 	return gone
+}
+
+// hidesInput reports whether a terminal takes whole lines and does not echo them. Its two ends share their
+// settings.
+func hidesInput(terminal *os.File) (hides bool) {
+	raw, err := terminal.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) { // fails once it is closed
+		t, err := unix.IoctlGetTermios(int(fd), getTermios)
+		hides = err == nil && t.Lflag&unix.ICANON != 0 && t.Lflag&unix.ECHO == 0
+	})
+	return hides
 }
 
 // SignalGroup sends a signal to a process group, and continues what is stopped: otherwise it would not see

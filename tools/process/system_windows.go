@@ -23,3 +23,6 @@ func CollectOrphans(context.Context) {}
 
 // variableKey returns the same key for all names of a variable: their case does not matter.
 func variableKey(name string) string { return strings.ToUpper(name) }
+
+// hidesInput reports false: there are no terminals.
+func hidesInput(*os.File) bool { return false }
