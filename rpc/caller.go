@@ -86,8 +86,8 @@ func (c *Caller) InBatch() bool { return c.call != nil && c.call.batch != nil }
 // continues with another.
 func (c *Caller) Patient() bool { return c.session.conn != nil && c.session.srv.opt.Drain < 0 }
 
-// OnThisMachine reports whether the client has started this program and talks to its stdin, so that its user can open
-// a page of this machine. One that comes over HTTP may be anywhere.
+// OnThisMachine reports whether the client has started this program and talks to its stdin, so that its user
+// can open a page of this machine. One that comes over HTTP may be anywhere.
 func (c *Caller) OnThisMachine() bool { return c.session.conn != nil }
 
 // Stream keeps the request's id in flight after its response, for a dialect that sends more responses under

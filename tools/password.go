@@ -23,14 +23,15 @@ import (
 	"runnel/tools/text"
 )
 
-// A program that asks for a password gets it from the user, not from the model: a page of this machine takes it, and
-// types it into the terminal, wherever the program runs. The client is asked to send its user there (elicitation with a
-// URL). A form would be simpler, and is forbidden: "Servers MUST NOT use form mode elicitation to request sensitive
-// information such as passwords" (2026-07-28 client/elicitation; 2025-06-18 has forms alone, and the same rule). So the
-// users of clients without URLs, and of those that come over HTTP and may be on another machine, use runnel attach.
+// A program that asks for a password gets it from the user, not from the model: a page of this machine takes
+// it, and types it into the terminal, wherever the program runs. The client is asked to send its user there
+// (elicitation with a URL). A form would be simpler, and is forbidden: "Servers MUST NOT use form mode
+// elicitation to request sensitive information such as passwords" (2026-07-28 client/elicitation; 2025-06-18
+// has forms alone, and the same rule). So the users of clients without URLs, and of those that come over HTTP
+// and may be on another machine, use runnel attach.
 //
-// In the handshake era the client is asked as soon as the program asks. In the stateless era the question is in the
-// answer to the call, in its task, or in the answer to send_to_task, whichever the client sees.
+// In the handshake era the client is asked as soon as the program asks. In the stateless era the question is
+// in the answer to the call, in its task, or in the answer to send_to_task, whichever the client sees.
 //
 // If the user declines, nothing is typed, and the model hears of it: it can press C-c, or cancel the task.
 
@@ -61,33 +62,37 @@ const (
 func (p *passwordPages) find(t *tasks.Task) *passwordPage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.findLocked(t)
+}
+
+func (p *passwordPages) findLocked(t *tasks.Task) *passwordPage {
 	if page := p.open[t.ID]; page != nil && tasks.SamePrompt(page.prompt, t.Password) {
 		return page
 	}
 	return nil
 }
 
-// passwordPage returns the page for a task's prompt, and opens it if there is none.
-func (s *service) passwordPage(v *run.View, t *tasks.Task) (*passwordPage, error) {
-	if page := s.passwords.find(t); page != nil {
-		return page, nil
+// passwordPage returns the page for a task's prompt, and opens it if there is none: then its user is to be
+// asked.
+func (s *service) passwordPage(v *run.View, t *tasks.Task) (page *passwordPage, opened bool, err error) {
+	s.passwords.mu.Lock()
+	defer s.passwords.mu.Unlock()
+	if page := s.passwords.findLocked(t); page != nil {
+		return page, false, nil
 	}
 	// The words of the program are quoted, so that they cannot pass for others.
 	question := fmt.Sprintf("%s asks for a password: %s\nWhat you type goes to that program alone; no model sees it.",
 		t.Tool, quotePrompt(t))
-	opened, err := askpass.Open(question)
-	if err != nil {
-		return nil, err
+	page = &passwordPage{prompt: t.Password, question: question}
+	if page.page, err = askpass.Open(question); err != nil {
+		return nil, false, err
 	}
-	page := &passwordPage{prompt: t.Password, question: question, page: opened}
 	if !s.runner.Go(func(ctx context.Context) { s.servePage(ctx, v, page) }) {
-		opened.Close()
-		return nil, rpc.ErrClosed
+		page.page.Close()
+		return nil, false, rpc.ErrClosed
 	}
-	s.passwords.mu.Lock()
-	defer s.passwords.mu.Unlock()
 	s.passwords.open[t.ID] = page // that of an earlier prompt is closed by its own goroutine
-	return page, nil
+	return page, true, nil
 }
 
 // servePage types what the user types at a page, until the program no longer waits for it.
@@ -132,7 +137,8 @@ func canAskPassword(c *rpc.Caller) bool {
 
 var passwordByURL = json.RawMessage(`{"mode":"url"}`)
 
-// askPasswords asks the client of a call for the passwords that the call's program asks for, until the task has ended.
+// askPasswords asks the client of a call for the passwords that the call's program asks for, until the task
+// has ended.
 func (s *service) askPasswords(ctx context.Context, d *delivery) {
 	v := &d.Run.View
 	changed, stop := v.Watch()
@@ -144,7 +150,7 @@ func (s *service) askPasswords(ctx context.Context, d *delivery) {
 		unseen := c.Version.Stateless && d.audience.left.Load()
 		if t.Password != nil && !tasks.SamePrompt(t.Password, asked) && !unseen && canAskPassword(c) {
 			asked = t.Password
-			s.askPassword(ctx, c, v, &t, d.audience.pass)
+			s.askPassword(ctx, c, v, &t, false, d.audience.pass)
 			continue
 		}
 		select {
@@ -157,12 +163,16 @@ func (s *service) askPasswords(ctx context.Context, d *delivery) {
 	}
 }
 
-// askPassword asks a client to send its user to the page for a task's prompt, by a function like Call.Request. It
-// returns when the user has answered, or the program no longer waits. In the handshake era the client then also hears
-// that its user has typed the password.
-func (s *service) askPassword(ctx context.Context, c *rpc.Caller, v *run.View, t *tasks.Task,
+// askPassword asks a client to send its user to the page for a task's prompt, by a function like
+// Call.Request. It returns when the user has answered, or the program no longer waits, and at once if the
+// user has been asked, unless again is set. In the handshake era the client then also hears that its user has
+// typed the password.
+func (s *service) askPassword(ctx context.Context, c *rpc.Caller, v *run.View, t *tasks.Task, again bool,
 	request func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error)) {
-	page, err := s.passwordPage(v, t)
+	page, opened, err := s.passwordPage(v, t)
+	if err == nil && !opened && !again {
+		return
+	}
 	if err != nil {
 		s.o.Log.Warn().Err(err).Str("taskId", t.ID).Msg("the user is not asked for a password")
 		return
@@ -204,8 +214,8 @@ func (s *service) askPassword(ctx context.Context, c *rpc.Caller, v *run.View, t
 	}
 }
 
-// askFromCall asks for the password that a task waits for from a call of send_to_task, unless its user has been asked
-// in a way that the client sees. It reports whether that has taken time.
+// askFromCall asks for the password that a task waits for from a call of send_to_task, unless its user has
+// been asked in a way that the client sees. It reports whether that has taken time.
 func (s *service) askFromCall(ctx context.Context, in *Call, v *run.View, t *tasks.Task) bool {
 	if v == nil || t.Password == nil || !canAskPassword(in.caller) {
 		return false
@@ -215,11 +225,11 @@ func (s *service) askFromCall(ctx context.Context, in *Call, v *run.View, t *tas
 	case page != nil && (!stateless || page.answer.Load() != pageAsked):
 		return false
 	case stateless:
-		s.askPassword(ctx, in.caller, v, t, in.Request)
+		s.askPassword(ctx, in.caller, v, t, true, in.Request)
 		return true
 	}
 	s.runner.Go(func(ctx context.Context) {
-		s.askPassword(ctx, in.caller, v, t,
+		s.askPassword(ctx, in.caller, v, t, false,
 			func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
 				return Request(ctx, in.caller, method, params)
 			})
@@ -246,8 +256,8 @@ func (s *service) passwordWords(t *tasks.Task) string {
 	return fmt.Sprintf("[it asks for a password, %s, which you do not type: %s]", quotePrompt(t), how)
 }
 
-// refusesText reports whether input has text, which a prompt for a password does not get from a model. Keys that say
-// nothing, such as Enter and C-c, pass.
+// refusesText reports whether input has text, which a prompt for a password does not get from a model. Keys
+// that say nothing, such as Enter and C-c, pass.
 func refusesText(p *fallbackParams) bool {
 	shows := func(r rune) bool { return !unicode.IsControl(r) }
 	return strings.ContainsFunc(p.Text, shows) || slices.ContainsFunc(p.Keys, func(key string) bool {

@@ -114,7 +114,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		return nil, err
 	}
 	if s.askFromCall(ctx, in, v, &t) {
-		settle(ctx, v, t.Log.Size(), wait)
+		settle(ctx, v, t.Log.Size(), 0, wait)
 		if t, err = s.runner.Get(ctx, p.TaskID); err != nil {
 			return nil, err
 		}

@@ -103,7 +103,9 @@ var rooms = map[string][]string{
 		"runnel/rpc/rawjson"},
 	// The terminal of a command: its keys, its screen, as a log has it.
 	"runnel/tools/terminal": {"runnel/partials", "runnel/tools/text"},
-	"runnel/tools": {"runnel/tools/terminal", "runnel/partials", "runnel/partials/tracker",
+	// The page at which a person types a password.
+	"runnel/tools/askpass": {"runnel/rpc/http"},
+	"runnel/tools": {"runnel/tools/askpass", "runnel/tools/terminal", "runnel/partials", "runnel/partials/tracker",
 		"runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks",
 		"runnel/tasks/files", "runnel/tasks/run", "runnel/tasks/feed", "runnel/tasks/methods",
 		"runnel/tasks/logs", "runnel/internal/clients", "runnel/internal/term", "runnel/tools/config",
