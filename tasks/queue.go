@@ -35,6 +35,8 @@ type Queue interface {
 	Order(ctx context.Context, owner string, o Order) error
 	Withdraw(ctx context.Context, owner string, o Order) error
 	Orders(ctx context.Context, owner string) ([]Order, error)
+	// Owners returns the owners that have tasks there, or workers, sorted.
+	Owners(ctx context.Context) ([]string, error)
 	// Stored returns where an owner's tasks are stored.
 	Stored(ctx context.Context, owner string) (Storage, error)
 }

@@ -21,14 +21,16 @@ import (
 // fleetCommand is "runnel fleet".
 func (i *invocation) fleetCommand() *cobra.Command {
 	var output *serve.Choice
-	var watch bool
+	var watch, all bool
 	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Show the workers, what runs where, and what waits for a worker",
 		Long: `Shows the workers (runnel work) that take the owner's tasks from a state that several machines share: their classes, their slots, and the
 tasks that they run; then how many tasks wait for each class. With --watch it goes on until Ctrl-C: a terminal is redrawn each second;
-elsewhere, each change is printed.`,
+elsewhere, each change is printed. With --all-owners it shows those of all owners that the state knows.`,
 		Example: `  runnel fleet --state nats://HOST:4222
+
+  runnel fleet --all-owners --state nats://HOST:4222
 
   # as it changes, on the screen or for a program
   runnel fleet --watch --state nats://HOST:4222
@@ -41,24 +43,25 @@ elsewhere, each change is printed.`,
 			}
 			defer l.close()
 			show := func(ctx context.Context) (string, error) {
-				workers, waiting, err := queue.Fleet(ctx, l.owner)
-				var paused []string
-				if err == nil {
-					paused, err = pausedClasses(ctx, queue, l.owner, workers)
+				owners := []string{l.owner}
+				if all {
+					if owners, err = queue.Owners(ctx); err != nil {
+						return "", err
+					}
 				}
-				if err != nil || output.Word == "text" {
-					return fleetTable(workers, waiting, paused), err
+				views := map[string]*fleetView{}
+				for _, owner := range owners {
+					if views[owner], err = viewFleet(ctx, queue, owner); err != nil {
+						return "", fmt.Errorf("owner %s: %w", owner, err)
+					}
 				}
-				var line strings.Builder
-				count, oldest := map[string]int{}, map[string]time.Time{}
-				for class, waits := range waiting {
-					count[class], oldest[class] = waits.Tasks, waits.Since
+				switch {
+				case output.Word == "text":
+					return fleetTable(views, all), nil
+				case all:
+					return jsonLine(map[string]any{"owners": views})
 				}
-				list := append([]tasks.Worker{}, workers...)
-				err = writeJSON(&line, map[string]any{
-					"workers": list, "waiting": count, "waitingSince": oldest, "paused": paused,
-				})
-				return line.String(), err
+				return jsonLine(views[l.owner])
 			}
 			switch {
 			case !watch:
@@ -76,6 +79,7 @@ elsewhere, each change is printed.`,
 	}
 	cmd.Flags().SortFlags = false
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until Ctrl-C")
+	cmd.Flags().BoolVar(&all, "all-owners", false, "those of all owners")
 	output = outputFlag(cmd.Flags(), "json (all on one line, with the workers' tools)",
 		"ndjson (the same, with --watch a line for each change)")
 	i.addSettings(cmd.Flags())
@@ -178,22 +182,45 @@ func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) 
 	return l, queue, nil
 }
 
-// pausedClasses returns the classes of which no worker takes calls: those that the owner has paused, and those
-// that the workers' first owner has.
-func pausedClasses(
-	ctx context.Context, queue tasks.Queue, owner string, workers []tasks.Worker,
-) (classes []string, err error) {
+// fleetView is what an owner has of a fleet.
+type fleetView struct {
+	Workers []tasks.Worker       `json:"workers"`
+	Waiting map[string]int       `json:"waiting"`      // by class
+	Since   map[string]time.Time `json:"waitingSince"` // by class: when the one that waits longest was offered
+	// Paused are the classes of which no worker takes calls: those that the owner has paused, and those that the
+	// workers' first owner has.
+	Paused []string `json:"paused"`
+}
+
+func viewFleet(ctx context.Context, queue tasks.Queue, owner string) (*fleetView, error) {
+	v := &fleetView{Workers: []tasks.Worker{}, Waiting: map[string]int{}, Since: map[string]time.Time{}}
+	workers, waiting, err := queue.Fleet(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
 	orders, err := queue.Orders(ctx, owner)
 	for _, o := range orders {
 		if o.What == tasks.OrderPause {
-			classes = append(classes, o.Name)
+			v.Paused = append(v.Paused, o.Name)
 		}
 	}
 	for _, w := range workers {
-		classes = append(classes, w.Paused...)
+		v.Workers = append(v.Workers, w)
+		v.Paused = append(v.Paused, w.Paused...)
 	}
-	slices.Sort(classes)
-	return slices.Compact(classes), err
+	for class, waits := range waiting {
+		v.Waiting[class], v.Since[class] = waits.Tasks, waits.Since
+	}
+	slices.Sort(v.Paused)
+	v.Paused = slices.Compact(v.Paused)
+	return v, err
+}
+
+// jsonLine returns a value as a line.
+func jsonLine(v any) (string, error) {
+	var line strings.Builder
+	err := writeJSON(&line, v)
+	return line.String(), err
 }
 
 // queue returns the state if it has workers. l is nil without a state.
@@ -206,8 +233,30 @@ func (l *local) queue() (tasks.Queue, bool) {
 }
 
 // fleetTable shows workers, each with the tasks that it runs, how many tasks wait for each class, and which
-// classes are paused.
-func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting, paused []string) string {
+// classes are paused, by owner. named says that each line names its owner.
+func fleetTable(views map[string]*fleetView, named bool) string {
+	of := func(owner string) string {
+		if named {
+			return " of " + owner
+		}
+		return ""
+	}
+	var workers []tasks.Worker
+	runs := map[string][]string{} // by worker, which may have several owners
+	key := func(w *tasks.Worker) string { return fmt.Sprint(w.Host, " ", w.PID, " ", w.Name) }
+	owners := slices.Sorted(maps.Keys(views))
+	for _, owner := range owners {
+		for _, w := range views[owner].Workers {
+			if _, known := runs[key(&w)]; !known {
+				runs[key(&w)] = nil
+				workers = append(workers, w)
+			}
+			for _, t := range w.Tasks {
+				runs[key(&w)] = append(runs[key(&w)], fmt.Sprintf("%.8s %s%s since %s", t.ID, t.Tool, of(owner),
+					t.Since.Local().Format(time.TimeOnly)))
+			}
+		}
+	}
 	text := "no workers; runnel work starts one\n"
 	rows := [][]string{{"NAME", "HOST", "PID", "CLASSES", "RUNS", "SLOTS", "REFUSED", "LABELS", "TASKS"}}
 	for _, w := range workers {
@@ -215,28 +264,26 @@ func fleetTable(workers []tasks.Worker, waiting map[string]tasks.Waiting, paused
 		if w.Slots == 0 {
 			slots = "stopping"
 		}
-		var runs []string
-		for _, t := range w.Tasks {
-			since := t.Since.Local().Format(time.TimeOnly)
-			runs = append(runs, fmt.Sprintf("%.8s %s since %s", t.ID, t.Tool, since))
-		}
 		rows = append(rows, []string{
 			cmp.Or(w.Name, w.Host), w.Host, fmt.Sprint(w.PID), strings.Join(w.Classes, ","),
 			fmt.Sprint(len(w.Running)), slots, fmt.Sprint(w.Refused),
-			strings.Join(w.Labels, ","), strings.Join(runs, ", "),
+			strings.Join(w.Labels, ","), strings.Join(runs[key(&w)], ", "),
 		})
 	}
 	if len(workers) > 0 {
 		text = term.Table(rows) // it makes the words harmless: others have written them
 	}
-	for _, class := range slices.Sorted(maps.Keys(waiting)) {
-		waits := waiting[class]
-		since := waits.Since.Local().Format(time.DateTime)
-		text += fmt.Sprintf("%d waiting for a worker of class %s, the first since %s\n", waits.Tasks,
-			class, since)
+	for _, owner := range owners {
+		v := views[owner]
+		for _, class := range slices.Sorted(maps.Keys(v.Waiting)) {
+			text += fmt.Sprintf("%d%s waiting for a worker of class %s, the first since %s\n", v.Waiting[class],
+				of(owner), class, v.Since[class].Local().Format(time.DateTime))
+		}
 	}
-	for _, class := range paused {
-		text += fmt.Sprintf("class %s is paused; runnel fleet resume %[1]s ends that\n", class)
+	for _, owner := range owners {
+		for _, class := range views[owner].Paused {
+			text += fmt.Sprintf("class %s%s is paused; runnel fleet resume %[1]s ends that\n", class, of(owner))
+		}
 	}
 	return text
 }

@@ -608,6 +608,32 @@ tools:
 	}
 }
 
+// An operator sees what all owners have: a worker of two owners once, with the tasks of both.
+func TestFleetOfAllOwners(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  build: {shell: 'while [ ! -e $DIR/go ]; do sleep 0.02; done', runs: builds}
+`)
+	c.work("one", "--name", "blue", "--owners", "local,bob", "--slots", "2")
+	var ids []string
+	for _, owner := range []string{"local", "bob"} {
+		ids = append(ids, c.offer("build", "--owner", owner)[:8])
+		c.until(`(?m)^blue .* `+ids[len(ids)-1]+` build since `, "fleet", "--owner", owner)
+	}
+	for _, owner := range []string{"local", "bob"} {
+		c.offer("build", "--owner", owner)
+	}
+	for range 2 {
+		c.until(`^NAME .*\nblue .* `+ids[1]+` build of bob since \S+, `+ids[0]+` build of local since \S+ *\n`+
+			`1 of bob waiting for a worker of class builds, .*\n1 of local waiting for a worker of class builds, .*\n$`,
+			"fleet", "--all-owners")
+		c.until(`^\{"owners":\{"bob":\{.*"waiting":\{"builds":1\}.*"local":\{.*"waiting":\{"builds":1\}`,
+			"fleet", "--all-owners", "-o", "json")
+	}
+	c.write("go")
+}
+
 // People drain a worker by its name: it ends when what runs there has ended, and one that comes after it works.
 // They pause a class, whose calls then wait, and resume it.
 func TestFleetOrders(t *testing.T) {

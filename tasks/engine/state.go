@@ -104,7 +104,7 @@ func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	if err = s.connect(ctx); err == nil {
+	if err = s.Connect(ctx); err == nil {
 		if sp, err = s.openSpace(ctx, owner); err != nil {
 			err = tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.where, err)}
 		}
@@ -122,8 +122,8 @@ func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	return sp, err
 }
 
-// connect connects to the server. Callers that have waited for another one's attempt share its outcome.
-func (s *State) connect(ctx context.Context) error {
+// Connect connects to the server, unless it is done. Callers that have waited for another one's attempt share its outcome.
+func (s *State) Connect(ctx context.Context) error {
 	s.dial.Lock()
 	defer s.dial.Unlock()
 	s.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,6 +98,22 @@ func (s *State) Orders(ctx context.Context, owner string) (list []tasks.Order, e
 		}
 	}
 	return list, err
+}
+
+// Owners implements tasks.Queue: each has a stream of leases.
+func (s *State) Owners(ctx context.Context) (owners []string, err error) {
+	if err := s.Connect(ctx); err != nil {
+		return nil, err
+	}
+	streams := s.c.js.ListStreams(ctx, jetstream.WithStreamListSubject(s.c.o.Prefix+"-alive.>"))
+	for stream := range streams.Info() {
+		owners = append(owners, stream.Config.Metadata[ownerMember])
+	}
+	if err := streams.Err(); err != nil && !errors.Is(err, jetstream.ErrEndOfData) {
+		return nil, unreachable(err)
+	}
+	slices.Sort(owners)
+	return owners, nil
 }
 
 // Stored implements tasks.Queue.
