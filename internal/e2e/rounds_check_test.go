@@ -132,6 +132,9 @@ func (f *fleet) checkEnd(k *groundTask, task mcp.Task, run runOf) {
 	case gone && strings.HasPrefix(task.StatusMessage, "the runnel ") &&
 		f.killedSince(k, "front killed") > 0 && run.begun == 0:
 	case gone && k.tool == "once" && f.killedSince(k, "worker killed") > 0:
+	// On a busy machine an election takes longer than runnel waits for a place to put the call.
+	case strings.Contains(task.StatusMessage, " cannot be run by a worker: no server of ") && run.begun == 0 &&
+		f.killedSince(k, "leader killed")+f.killedSince(k, "node cut off") > 0:
 	default:
 		f.t.Errorf("%v: %s %q, and nothing has happened to who ran it; %+v", k, task.Status,
 			task.StatusMessage, run)
