@@ -64,7 +64,7 @@ type watcher struct {
 // watched is one pattern.
 type watched struct {
 	re     *regexp.Regexp
-	needed byte // lines without it are skipped; 0 = no line is
+	needed [][]byte // lines without any of these texts are skipped; nil = no line is
 	name   string
 	limit  int // 0: it is the key "ready"
 }
@@ -73,11 +73,11 @@ type watched struct {
 func newWatcher(c *config.Command, in *tools.Call) *watcher {
 	w := &watcher{began: time.Now(), matched: in.Match, isReady: in.Ready}
 	if c.Ready != "" {
-		w.patterns = append(w.patterns, watched{re: regexp.MustCompile(c.Ready), needed: neededByte(c.Ready)})
+		w.patterns = append(w.patterns, watched{re: regexp.MustCompile(c.Ready), needed: neededTexts(c.Ready)})
 	}
 	for _, one := range c.Watch {
 		w.patterns = append(w.patterns,
-			watched{regexp.MustCompile(one.Match), neededByte(one.Match), one.Name(), *one.Limit})
+			watched{regexp.MustCompile(one.Match), neededTexts(one.Match), one.Name(), *one.Limit})
 	}
 	if len(w.patterns) == 0 {
 		return nil
@@ -175,26 +175,19 @@ func (s *watchedStream) finish() {
 // search looks for the patterns in a line, whole or as far as it has come.
 func (s *watchedStream) search(line []byte) {
 	line = line[:min(len(line), maxWatchedLine)]
-	plain := []byte(nil) // without escape sequences, as with "ansi: keep"
+	if bytes.IndexByte(line, '\x1b') >= 0 { // as with "ansi: keep"
+		line = text.StripANSI(line)
+	}
 	for i := range s.to.patterns {
 		p := &s.to.patterns[i]
 		if len(line) == 0 || p.limit == 0 && s.to.ready || s.matched != nil && s.matched[i] ||
-			p.needed != 0 && bytes.IndexByte(line, p.needed) < 0 {
-			continue
-		}
-		if plain == nil {
-			plain = line
-			if bytes.IndexByte(line, '\x1b') >= 0 {
-				plain = text.StripANSI(line)
-			}
-		}
-		if !p.re.Match(plain) {
+			p.needed != nil && !containsAny(line, p.needed) || !p.re.Match(line) {
 			continue
 		}
 		if s.matched == nil {
 			s.matched = make([]bool, len(s.to.patterns))
 		}
 		s.matched[i] = true
-		s.to.found(p, string(bytes.TrimSpace(plain)))
+		s.to.found(p, string(bytes.TrimSpace(line)))
 	}
 }
