@@ -39,17 +39,21 @@ type fileContents struct {
 	Meta     map[string]any `json:"_meta"`
 }
 
-// readFile answers resources/read for a file.
-func (s *server) readFile(ctx context.Context, c *rpc.Caller, uri, id, name string,
-	after int64) (any, error) {
+// readFile answers resources/read for a file. One that is unknown here may be that of a task of another runnel, to
+// which a result of a tool of that runnel links.
+func (s *server) readFile(ctx context.Context, c *rpc.Caller, uri, id, name string, after int64,
+	params json.RawMessage) (any, error) {
 	set, err := s.runner.Files(ctx, id)
 	var f files.File
 	if err == nil {
 		f, err = set.Find(name)
 	}
-	if errors.Is(err, tasks.ErrNotFound) {
+	switch {
+	case errors.Is(err, tasks.ErrNotFound) && s.hasOthers(c):
+		return s.o.Others.Read(ctx, c, uri, params)
+	case errors.Is(err, tasks.ErrNotFound):
 		return nil, NotFound(c, uri)
-	} else if err != nil {
+	case err != nil:
 		return nil, tasks.WireError(err)
 	}
 	limit := int64(blobPage)

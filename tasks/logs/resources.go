@@ -166,7 +166,7 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 		if id, name, after, err := ParseFileURI(uri); err != nil {
 			return nil, err
 		} else if id != "" {
-			return s.readFile(ctx, c, uri, id, name, after)
+			return s.readFile(ctx, c, uri, id, name, after, params)
 		}
 	}
 	t, uri, after, err := s.findLog(ctx, c, params)

@@ -10,6 +10,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tasks/logs"
 	"runnel/tasks/run"
 	"runnel/tools"
@@ -185,13 +186,19 @@ func (u *Server) declares(s *Set, name string) bool {
 // serversOf returns the servers that may have a URI or a template, the most likely first.
 func (s *Set) serversOf(ctx context.Context, c *rpc.Caller, uri string) (list []*Server) {
 	s.Meet(c)
-	u := s.joined().resource(uri)
+	find := func() *Server {
+		if strings.HasPrefix(uri, tasks.LogPrefix) { // the templates of all runnels are alike
+			return nil
+		}
+		return s.joined().resource(uri)
+	}
+	u := find()
 	if servers := s.all(); u == nil && len(servers) == 1 {
 		s.needFresh(ctx, c, initialize, true, s.unknown) // no list is needed to find it
 	} else if u == nil {
 		s.needList(ctx, c, resourceList) // a server whose lists are unknown may have it
 		s.needList(ctx, c, templateList)
-		u = s.joined().resource(uri)
+		u = find()
 	}
 	if u != nil {
 		return []*Server{u}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"runnel/partials/tracker"
 	"runnel/rpc"
@@ -125,7 +126,7 @@ func (c *call) withoutLog(id string, content []mcp.ContentBlock) (kept []mcp.Con
 }
 
 // renameLog replaces the URI of the server's log, which nobody here can read, by that of this task's log,
-// which holds the same.
+// which holds the same. The files of the server's task are read there, by their URIs (logs.Others).
 func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 	if id == "" {
 		return
@@ -137,7 +138,9 @@ func (c *call) renameLog(id string, result *mcp.CallToolResult) {
 		}
 	}
 	for i := range result.Content {
-		rename(&result.Content[i])
+		if uri := rawjson.StringMember(result.Content[i], "uri"); !strings.HasPrefix(uri, tasks.FileURI(id, "")) {
+			rename(&result.Content[i])
+		}
 	}
 	rename(&result.StructuredContent)
 }
