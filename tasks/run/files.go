@@ -17,8 +17,5 @@ func (r *Run) KeepFiles(ctx context.Context, limit int64) (*files.Writer, error)
 
 // Files returns the files that a task of the owner has made, or ErrNotFound.
 func (r *Runner) Files(ctx context.Context, id string) (*files.Set, error) {
-	if _, err := r.Head(ctx, id); err != nil {
-		return nil, err
-	}
 	return files.Open(ctx, r.o.State, r.o.Owner, id)
 }
