@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -84,7 +85,8 @@ func (m *Made) Collect(ctx context.Context, call *tools.Call, hidden *secrets.Se
 	if err != nil {
 		return []mcp.ContentBlock{about(fmt.Sprintf("[no files: the task cannot be kept: %v]", err))}
 	}
-	c := collection{made: m, call: call, hidden: hidden, keeper: keeper, room: maxShown}
+	c := collection{made: m, call: call, hidden: hidden, keeper: keeper, names: map[string]bool{},
+		room: maxShown}
 	names := slices.Sorted(maps.Keys(after))
 	for i, name := range names {
 		if c.kept == m.rules.Max {
@@ -108,6 +110,7 @@ type collection struct {
 	call    *tools.Call
 	hidden  *secrets.Set
 	keeper  *files.Writer
+	names   map[string]bool // of the files that are kept
 	content []mcp.ContentBlock
 	kept    int
 	room    int      // bytes of base64 that pictures and sounds may still take
@@ -169,11 +172,22 @@ func (c *collection) take(ctx context.Context, name string, listed os.FileInfo) 
 	if err := from.check(); err != nil {
 		return err
 	}
-	file.Name, file.MIMEType = c.hidden.String(name), kind
+	file.Name, file.MIMEType = c.unique(c.hidden.String(name)), kind
 	c.keeper.Keep(file)
 	c.kept++
 	c.show(ctx, &file, data.Bytes())
 	return nil
+}
+
+// unique returns a name that no file has yet: masks may have made some alike.
+func (c *collection) unique(name string) string {
+	kind := path.Ext(name)
+	free := name
+	for n := 2; c.names[free]; n++ {
+		free = fmt.Sprintf("%s (%d)%s", strings.TrimSuffix(name, kind), n, kind)
+	}
+	c.names[free] = true
+	return free
 }
 
 func (c *collection) tooLarge(size int64) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -91,6 +92,27 @@ func TestHostileFiles(t *testing.T) {
 		}
 		if _, err := os.Stat(fmt.Sprintf("%s/secret.png", outside)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// A device is left out, too: reading one may never end, or change what it stands for.
+func TestDevice(t *testing.T) {
+	dir, runner := t.TempDir(), newRunner(t)
+	device := filepath.Join(dir, "zero.png")
+	if out, err := exec.Command("mknod", device, "c", "1", "5").CombinedOutput(); err != nil {
+		t.Skipf("only root can make a device: mknod: %v, %s", err, out)
+	}
+	m := &maker{dir: dir, rules: rules(t, `"*.png"`), make: func() {
+		_ = os.Remove(device)
+		if out, err := exec.Command("mknod", device, "c", "1", "5").CombinedOutput(); err != nil {
+			t.Errorf("mknod: %v, %s", err, out)
+		}
+	}}
+	for range 2 {
+		got := summary(items(t, toolstest.CallBy(t, runner, m, nil).Content))
+		if want := `[left out: "zero.png": it is a device]`; got != want {
+			t.Errorf("got\n%s", got)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package artifacts_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,5 +62,31 @@ func TestSecretsInFiles(t *testing.T) {
 			}
 			_ = os.Remove(filepath.Join(dir, i.Name))
 		}
+	}
+}
+
+// Names that masks make alike stay apart, so that each file can be read.
+func TestSecretsInNames(t *testing.T) {
+	dir, runner := t.TempDir(), newRunner(t)
+	m := &maker{dir: dir, rules: rules(t, "'**'"), make: func() {
+		for _, name := range []string{"***.txt", "s3cret-value.txt", "a/*** (2)", "a/s3cret-value", "a/***"} {
+			write(t, dir, name, []byte("of "+strings.ReplaceAll(name, "s3cret-value", "4")))
+		}
+	}}
+	for range 2 {
+		got := map[string]string{}
+		for _, i := range items(t, toolstest.CallBy(t, runner, m, nil).Content) {
+			got[i.Name] = stored(t, runner, m.id, i.Name)
+		}
+		want := map[string]string{"***.txt": "of ***.txt", "*** (2).txt": "of 4.txt", "a/***": "of a/***",
+			"a/*** (2)": "of a/*** (2)", "a/*** (3)": "of a/4"}
+		if !maps.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		for name := range want {
+			_ = os.Remove(filepath.Join(dir, name))
+		}
+		_ = os.Remove(filepath.Join(dir, "s3cret-value.txt"))
+		_ = os.Remove(filepath.Join(dir, "a/s3cret-value"))
 	}
 }
