@@ -45,20 +45,27 @@ func taskID(said string) string {
 // command goes on as a task. The answers about it begin with what it has found since.
 func TestReady(t *testing.T) {
 	t.Parallel()
+	state := stateDir(t)
 	w := startWitness(&witness{t: t, patience: watchdog, plain: true},
-		programCommand(t, append(writeConfig(t, readyTools), "--state", stateDir(t))...))
+		programCommand(t, append(writeConfig(t, readyTools), "--state", state)...))
 	for range 2 {
 		said, r := w.texts("server", nil)
 		id := taskID(said)
-		if r.IsError || !strings.HasPrefix(said, "server: ready after 0.") ||
+		if r.IsError || !strings.HasPrefix(said, "server: ready after ") ||
 			!strings.Contains(said, " s: listening on http://localhost:1/\nIt goes on, as task "+id+
 				". Call get_task_result ") ||
 			!strings.Contains(said, "\nmatched error: ERROR 1\nIts output so far:\nstarting\nERROR 1\nlistening on http://localhost:1/\n") {
 			t.Errorf("its call is answered with %q", said)
 		}
 		if said, _ := w.texts("list_tasks", nil); !strings.Contains(said,
-			id+" server working, started 1 s ago: ready after 0.") {
+			id+" server working, started ") || !strings.Contains(said, " ago: ready after ") {
 			t.Errorf("the list says %q", said)
+		}
+		for _, command := range [][]string{{"tasks", "list"}, {"tasks", "get", id}} {
+			out, err := programCommand(t, append(command, "--state", state)...).CombinedOutput()
+			if err != nil || !regexp.MustCompile(`(?m)(^`+id[:8]+`  working +server .*|^message: +)ready after \S+ s: listening on `).Match(out) {
+				t.Errorf("%v, %v: %s", command, err, out)
+			}
 		}
 		said = ""
 		for deadline := time.Now().Add(watchdog); !strings.Contains(said, "ERROR 4\n") &&
@@ -74,7 +81,7 @@ func TestReady(t *testing.T) {
 			t.Errorf("it is cancelled with %q", said)
 		}
 		said, r = w.texts("prompt", nil)
-		if r.IsError || !strings.HasPrefix(said, "prompt: ready after 0.") ||
+		if r.IsError || !strings.HasPrefix(said, "prompt: ready after ") ||
 			!strings.Contains(said, " s: name>\n") || !strings.HasSuffix(said, "\nname> ") {
 			t.Errorf("a prompt: %q", said)
 		}
@@ -186,7 +193,7 @@ func TestReadyInTheStatus(t *testing.T) {
 					Before(deadline); time.Sleep(20 * time.Millisecond) {
 					w.must(&got, "tasks/get", map[string]any{"taskId": id})
 				}
-				if got.Status != mcp.TaskWorking || !strings.HasPrefix(got.StatusMessage, "ready after 0.") ||
+				if got.Status != mcp.TaskWorking || !strings.HasPrefix(got.StatusMessage, "ready after ") ||
 					!strings.Contains(got.StatusMessage,
 						" s: listening on http://localhost:1/; matched error: ERROR 4 (and 3 more)") {
 					t.Errorf("its status is %s, %q", got.Status, got.StatusMessage)
