@@ -141,6 +141,28 @@ func isServed(t *testing.T, url string, o rpc.DialOptions) {
 	}
 }
 
+// The live view shows in its list since when a server is ready, not the last line that it has printed.
+func TestReadyInTheView(t *testing.T) {
+	t.Parallel()
+	p := dialPage(t, "", rpc.DialOptions{Version: "2025-11-25", Env: append(environ(t), noConfig),
+		Command: append(itself(t, writeConfig(t, servedTools)...)[1:], "--state", stateDir(t))})
+	for n := range 2 {
+		id := server{p.Client, t}.start()
+		var list struct {
+			Tasks []struct{ TaskID, Matches string }
+		}
+		p.get(&list, "view_tasks", `{}`)
+		if len(list.Tasks) != n+1 {
+			t.Errorf("it lists %v", list.Tasks)
+		}
+		for _, task := range list.Tasks {
+			if task.TaskID == id && !strings.HasPrefix(task.Matches, "ready after ") {
+				t.Errorf("it shows %q", task.Matches)
+			}
+		}
+	}
+}
+
 // A tool with "ready" that a worker runs answers as one that runs here. When the worker is killed, the next
 // attempt is ready by its own line, and what it finds is new although the first one found more.
 func TestReadyOnAWorker(t *testing.T) {

@@ -37,8 +37,9 @@ type shownTask struct {
 	Progress      *progress       `json:"progress,omitempty"`
 	Bytes         int64           `json:"bytes"` // of output so far
 	LastLine      string          `json:"lastLine,omitempty"`
-	Result        string          `json:"result,omitempty"` // its text if there is no output; in view_output
-	Mine          bool            `json:"mine"`             // this process has made it
+	Matches       string          `json:"matches,omitempty"` // what it has found in its output, while it runs
+	Result        string          `json:"result,omitempty"`  // its text if there is no output; in view_output
+	Mine          bool            `json:"mine"`              // this process has made it
 	CanCancel     bool            `json:"canCancel"`
 	CanRunAgain   bool            `json:"canRunAgain"`
 	Host          string          `json:"host,omitempty"`  // whose call it is
@@ -91,7 +92,10 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 	if t.Status.Terminal() {
 		ended := t.UpdatedAt.UTC()
 		s.EndedAt = &ended
-	} else if p := t.Progress; p != (tasks.Progress{}) {
+		return s
+	}
+	s.Matches = shorten.Clip(t.Matches.Message(), maxLastLine)
+	if p := t.Progress; p != (tasks.Progress{}) {
 		s.Progress = &progress{p.Done, p.Total, p.Message}
 	}
 	return s

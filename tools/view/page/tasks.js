@@ -170,7 +170,7 @@ class TaskList {
     say(item.args, task.given);
     say(item.age, `${began(task.createdAt)} · ${duration(task.durationMs)}`);
     const {code, said} = outcome(task);
-    say(item.last, [code, task.status === "failed" && said || plain(task.lastLine, 120) || said].filter(Boolean).join(" · ").slice(0, 200));
+    say(item.last, [code, task.status === "failed" && said || plain(task.matches || task.lastLine, 120) || said].filter(Boolean).join(" · ").slice(0, 200));
     item.button.title = [task.given, task.host && `of ${plain(task.host)}`, new Date(task.createdAt).toLocaleString(), task.taskId].filter(Boolean).join("\n");
     const p = task.progress;
     item.bar.hidden = !p || ended(task.status);
