@@ -121,3 +121,20 @@ func TestAnswers(t *testing.T) {
 		answers = ""
 	}
 }
+
+// A log in pieces has what a terminal is sent and, apart from that, the sizes that it gets: those that runnel wrote, and
+// none that a program did.
+func TestPieces(t *testing.T) {
+	log := append(Resized(100, 30), kept("one\r\n\x1b[8;5;5ttwo\x1b[1m")...)
+	log = append(append(log, Resized(80, 24)...), kept("three")...)
+	log = append(append(log, Resized(maxSize+1, 1)...), kept("four")...)
+	for range 2 {
+		var got string
+		for piece := range Pieces(log) {
+			got += fmt.Sprintf("%q %dx%d\n", piece.Sent, piece.Columns, piece.Rows)
+		}
+		if want := "\"\" 100x30\n\"one\\r\\ntwo\\x1b[1m\" 0x0\n\"\" 80x24\n\"three\" 0x0\n\"four\" 0x0\n"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
