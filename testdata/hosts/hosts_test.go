@@ -50,6 +50,9 @@ func TestHosts(t *testing.T) {
 			own := scenarios
 			if slices.Contains(four, h.Name) && (!testing.Short() || h.Name == "codex") {
 				own = append(slices.Clone(scenarios), servers())
+				if !testing.Short() {
+					own = append(own, prompted)
+				}
 			}
 			for _, s := range own {
 				t.Run(s.Name, func(t *testing.T) {

@@ -271,6 +271,31 @@ var minute = Scenario{
 	NoGolden: true,
 }
 
+// prompted is a session with a program that reads what is typed.
+var prompted = Scenario{
+	Name:   "prompted",
+	Config: `tools: {python: {description: A prompt of Python, command: [python3, -q, -i], interactive: true, env: {PYTHONSTARTUP: "", PYTHON_BASIC_REPL: "1"}}}`,
+	Play: func(_ *Run, results []Result) []Call {
+		if len(results) == 0 {
+			return []Call{{Tool: "python"}}
+		}
+		id := object{"task_id": taskID(results[0].Text)}
+		inputs := []object{{"text": "greeting = 'hello ' + 'from the prompt'\n"}, {"text": "greeting.upper()\n"},
+			{"keys": []string{"C-d"}}}
+		if len(results) > len(inputs) {
+			return nil
+		}
+		return []Call{{"send_to_task", with(id, inputs[len(results)-1])}}
+	},
+	Check: func(run *Run) {
+		run.reads(0, ">>>")
+		run.readsOnce("'HELLO FROM THE PROMPT'")
+		run.reads(3, "completed")
+		run.Figure("prompted", "%d bytes", run.size())
+	},
+	NoGolden: true, // a busy machine shows an answer in two pieces
+}
+
 // pollBytes is what a poll may cost beside what is new: the line about the task, and what a host puts around
 // it.
 const pollBytes = 300
