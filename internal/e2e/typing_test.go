@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"runnel/internal/processtest"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
@@ -138,6 +139,23 @@ tools:
 		p.until("[completed, exit code 0, ", map[string]any{"eof": true})
 	}
 	w.end()
+}
+
+// The processes of a terminal end with a runnel that is killed: those in the foreground, in the background and in a
+// session of their own.
+func TestKilledRunnelLeavesNoTerminal(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		line := processtest.NewLifeline(t)
+		w := newWitness(t, programCommand(t, append(writeConfig(t, `
+tools: {sh: {command: [sh, -i], interactive: true, env: {PS1: "% ", ENV: "", LINE: "`+line.Path+`"}}}
+`), "--state", stateDir(t))...))
+		p := begin(w, "sh", nil)
+		p.types(`exec 9>"$LINE"; sleep 600 & setsid sleep 600 & echo sta""rted; sleep 600`, "started")
+		line.IsHeld()
+		w.kill()
+		line.Gone()
+	}
 }
 
 // send_to_task is listed where a tool takes input, and only there.
