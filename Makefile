@@ -26,7 +26,7 @@ RUNNEL_FLEET_ROUNDS ?= 200
 RUNNEL_FLEET_TIME ?= 1h
 RUNNEL_FLEET_SEED ?=
 
-.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile escapes fidelity fleet deploy fuzz fuzz-short hosts hosts-short browser browser-short pictures bench clean
+.PHONY: help build demo cast man packages wine count test ci nightly check lint vuln race configs crash states soak streams hostile escapes fidelity fleet deploy fuzz fuzz-short hosts hosts-short browser browser-short programs pictures bench clean
 
 .DEFAULT_GOAL = build
 
@@ -54,7 +54,7 @@ test: ## three minutes, with Go alone: format, vet, and the tests that need no o
 	go vet ./...
 	go test -short ./...
 
-ci: check lint vuln race fuzz-short hosts-short browser-short ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, PHP, gnuplot, nginx, asciinema, redis-server, too)
+ci: check lint vuln race fuzz-short hosts-short browser-short programs ## all that a change must pass: lint, every test under the race detector, real hosts, a browser (needs npm, tmux, Chromium, jq, PHP, gnuplot, nginx, asciinema, redis-server, vim, gdb, sqlite3, too)
 
 nightly: ci fuzz configs crash states soak streams fleet fidelity hostile day hosts browser deploy ## all of that at length: some eight hours
 
@@ -136,6 +136,9 @@ browser: build ## the live view in a real Chromium (testdata/browser/README.md)
 
 browser-short: build ## the same without what takes long: a 100 MB log, every state of the page in axe
 	go -C testdata/browser test -short -count=1 -timeout 10m .
+
+programs: ## a model types into real programs: editors, debuggers, pagers, prompts (needs sqlite3, gdb, vim, less, procps, openssh-client, npm, git)
+	RUNNEL_TEST_PROGRAMS=1 go test -count=1 -timeout 10m -run '^Test(InteractivePrograms|PasswordOfAKey)$$' ./internal/e2e
 
 pictures: build ## those of the live view in the README, taken anew
 	go -C testdata/browser test -count=1 -run TestPictures -pictures pictures .

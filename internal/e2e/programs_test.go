@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ func presses(names ...string) map[string]any { return map[string]any{"keys": nam
 // questions in order.
 func TestInteractivePrograms(t *testing.T) {
 	if os.Getenv("RUNNEL_TEST_PROGRAMS") == "" {
-		t.Skip("ten programs, twice each: RUNNEL_TEST_PROGRAMS=1 runs them")
+		t.Skip("ten programs, twice each: make programs has them")
 	}
 	t.Parallel()
 	for name, program := range map[string]struct {
@@ -32,6 +33,7 @@ func TestInteractivePrograms(t *testing.T) {
 		files  map[string]string
 		begins string
 		steps  []typing
+		made   map[string]string // what the files hold in the end
 	}{
 		"python3": {
 			tool:   `{command: [python3, -i, -q], interactive: true, env: {PYTHON_BASIC_REPL: "1"}}`,
@@ -77,12 +79,13 @@ func TestInteractivePrograms(t *testing.T) {
 		},
 		"npm": {
 			tool: `{command: [npm, init], interactive: true}`, begins: "package name:",
-			steps: []typing{
+			steps: slices.Concat([]typing{
 				{types("made-here\n"), "version:"}, {types("\n"), "description:"},
 				{types("a test\n"), "entry point:"}, {types("\n"), "test command:"},
 				{types("\n"), "git repository:"}, {types("\n"), "keywords:"}, {types("\n"), "author:"},
-				{types("\n"), "license:"},
-			},
+				{types("\n"), "license:"}}, npmType(),
+				[]typing{{types("\n"), "OK?"}, {types("yes\n"), "completed, exit code 0"}}),
+			made: map[string]string{"package.json": `"name": "made-here"`},
 		},
 		"ssh-keygen": {
 			tool:  `{command: [ssh-keygen, -t, ed25519, -f, key], interactive: true}`,
@@ -118,9 +121,25 @@ func TestInteractivePrograms(t *testing.T) {
 					p.until(s.want, s.send)
 				}
 				w.end()
+				for file, want := range program.made {
+					content, err := os.ReadFile(filepath.Join(filepath.Dir(config[1]), file))
+					if err != nil || !strings.Contains(string(content), want) {
+						t.Errorf("%s has %q: %v", file, content, err)
+					}
+				}
 			}
 		})
 	}
+}
+
+// npmType is the question that npm asks after the license, from version 11 on.
+func npmType() []typing {
+	version, _ := exec.Command("npm", "--version").Output() // where it is not installed, nothing is asked
+	major, _, _ := strings.Cut(string(version), ".")
+	if n, err := strconv.Atoi(major); err != nil || n < 11 {
+		return nil
+	}
+	return []typing{{types("\n"), "type:"}}
 }
 
 // numbers is so many numbered lines.
