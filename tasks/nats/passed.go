@@ -17,22 +17,36 @@ func (sp *space) Reach(ctx context.Context) error {
 	if err != nil {
 		return unreachable(err)
 	}
+	subjects, err := sp.subjects(ctx, sp.queueName, sp.work+">")
+	if err != nil {
+		return sp.lostQueue(err)
+	}
 	passed := map[string]uint64{}
-	lines := queue.ListConsumers(ctx)
-	for line := range lines.Info() {
-		first, err := queue.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(line.Config.FilterSubject))
+	looked := map[string]bool{}
+	for _, subject := range subjects {
+		line, _, _, ok := sp.queued(subject)
+		if !ok || looked[line] {
+			continue
+		}
+		looked[line] = true
+		consumer, err := queue.Consumer(ctx, line)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) { // the first worker makes it
+			continue
+		}
+		if err != nil {
+			return sp.lostQueue(unreachable(err))
+		}
+		info := consumer.CachedInfo()
+		first, err := queue.GetMsg(ctx, 1, jetstream.WithGetMsgSubject(info.Config.FilterSubject))
 		if errors.Is(err, jetstream.ErrMsgNotFound) {
 			continue
 		}
 		if err != nil {
 			return sp.lostQueue(unreachable(err))
 		}
-		if first.Sequence <= line.AckFloor.Stream || line.NumPending == 0 && line.NumAckPending == 0 {
-			passed[line.Name] = first.Sequence
+		if first.Sequence <= info.AckFloor.Stream || info.NumPending == 0 && info.NumAckPending == 0 {
+			passed[line] = first.Sequence
 		}
-	}
-	if err := lines.Err(); err != nil {
-		return sp.lostQueue(unreachable(err))
 	}
 	sp.mu.Lock()
 	before := sp.passed
