@@ -60,7 +60,8 @@ func canTask(c *rpc.Caller, e *entry) bool {
 func (s *service) answer(ctx context.Context, e *entry, p *mcp.CallToolParams, d *delivery) (any, error) {
 	// The server decides what becomes a task. An answer about one that is typed into has the id that
 	// send_to_task needs, and who waits for the end of one that serves waits for ever.
-	if canTask(d.Caller, e) && !s.typed(e) && !e.traits.Serves {
+	serves := e.traits.Serves && s.o.FallbackTools != "never"
+	if canTask(d.Caller, e) && !s.typed(e) && !serves {
 		return s.answerSoon(ctx, e, p, d)
 	}
 	return s.answerInTime(ctx, e, p, d, s.patience(ctx, d, e))
@@ -123,7 +124,9 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 			case <-time.After(provenReady):
 			}
 		case isLate:
-			if late = nil; len(d.Run.Questions()) > 0 { // its client must see them
+			late = nil
+			if d.Caller.Version.Stateless && len(d.Run.Questions()) > 0 { // its client must see them
+				late = time.After(together)
 				continue
 			}
 		default:
