@@ -282,7 +282,11 @@ func fleetTable(views map[string]*fleetView, named bool) string {
 	}
 	for _, owner := range owners {
 		for _, class := range views[owner].Paused {
-			text += fmt.Sprintf("class %s%s is paused; runnel fleet resume %[1]s ends that\n", class, of(owner))
+			resume := "runnel fleet resume " + class
+			if named {
+				resume += " --owner " + owner
+			}
+			text += fmt.Sprintf("class %s%s is paused; %s ends that\n", class, of(owner), resume)
 		}
 	}
 	return text
