@@ -8,7 +8,9 @@ type Input struct {
 	Data   []byte `json:"data,omitempty"`
 	EOF    bool   `json:"eof,omitempty"`    // nothing follows: after Data, the input ends
 	Person bool   `json:"person,omitempty"` // a person has typed it, not a model: it may be a password
-	Secret bool   `json:"secret,omitempty"` // Data is a password and a newline: it is masked if the program prints it
+	// Of a password and a newline: the prompt that they answer (PasswordPrompt.At). They are not typed if the
+	// program no longer waits there, and masked if it prints them.
+	Password int64 `json:"password,omitempty"`
 
 	// The size of the terminal that the input comes from; 0 = as it was.
 	Columns int `json:"columns,omitempty"`
@@ -18,8 +20,8 @@ type Input struct {
 // PasswordPrompt is a program's question for a line that its terminal does not show. It stays the same while
 // that line is awaited.
 type PasswordPrompt struct {
-	At   int64  `json:"at"`   // the size of the log when the program waited: no two prompts have the same
-	Text string `json:"text"` // the unfinished line before the cursor
+	At   int64  `json:"at"`   // when it was noticed, in nanoseconds: no two prompts have the same
+	Text string `json:"text"` // the line before the cursor
 }
 
 // SamePrompt reports whether two prompts are the same; nil is none.

@@ -81,7 +81,7 @@ func (s *service) passwordPage(v *run.View, t *tasks.Task) (page *passwordPage, 
 		return page, false, nil
 	}
 	// The words of the program are quoted, so that they cannot pass for others.
-	question := fmt.Sprintf("%s asks for a password: %s\nWhat you type goes to that program alone; no model sees it.",
+	question := fmt.Sprintf("%s asks for a password: %s\nWhat you type goes to that program. Do not type it unless you expect this question: the program can show it to the model.",
 		t.Tool, quotePrompt(t))
 	page = &passwordPage{prompt: t.Password, question: question}
 	if page.page, err = askpass.Open(question); err != nil {
@@ -113,7 +113,9 @@ func (s *service) servePage(ctx context.Context, v *run.View, page *passwordPage
 	for tasks.SamePrompt(v.Task().Password, page.prompt) {
 		select {
 		case password := <-page.page.Password():
-			err := v.Send(ctx, tasks.Input{Data: []byte(password + "\n"), Person: true, Secret: true})
+			err := v.Send(ctx, tasks.Input{
+				Data: []byte(password + "\n"), Person: true, Password: page.prompt.At,
+			})
 			if err != nil {
 				s.o.Log.Warn().Err(err).Str("taskId", v.ID()).Msg("a password is not typed")
 				return
@@ -250,7 +252,7 @@ func (s *service) passwordWords(t *tasks.Task) string {
 		case answer == pageRefused:
 			how = "the user has declined to type it. Give up with the key C-c, or let " + how
 		default:
-			how = "the user is asked for it"
+			how = "the user is asked for it. If no page opens, " + how
 		}
 	}
 	return fmt.Sprintf("[it asks for a password, %s, which you do not type: %s]", quotePrompt(t), how)

@@ -65,7 +65,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	input := tasks.Input{Data: append([]byte(p.Text), typed...), EOF: p.EOF}
 	if hasScreen && p.EOF { // what reads it now ends, and the shell that has started it reads on
 		end := "\x04"
-		if len(input.Data) > 0 && !bytes.HasSuffix(input.Data, []byte("\n")) {
+		if len(input.Data) > 0 && !endsLine(input.Data) {
 			end += end // the first one only ends the line
 		}
 		input.Data, input.EOF = append(input.Data, end...), false
@@ -91,7 +91,7 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 		}
 		if err == nil {
 			echoed := from
-			if hasScreen && bytes.HasSuffix(input.Data, []byte("\n")) {
+			if hasScreen && endsLine(input.Data) {
 				echoed += int64(len(input.Data))
 			}
 			settle(ctx, v, from, echoed, wait-time.Since(began))
@@ -177,6 +177,11 @@ func (s *service) takesInput(t *tasks.Task) bool {
 
 // typed reports whether models type into calls of a tool. send_to_task is listed for all clients then.
 func (s *service) typed(e *entry) bool { return e.traits.TakesInput && s.o.FallbackTools != "never" }
+
+// endsLine reports whether what is typed ends with a newline, or with the key Enter.
+func endsLine(typed []byte) bool {
+	return bytes.HasSuffix(typed, []byte("\n")) || bytes.HasSuffix(typed, []byte("\r"))
+}
 
 // endLine ends the last line of a text, if it has any.
 func endLine(s string) string {

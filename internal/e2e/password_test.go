@@ -25,6 +25,7 @@ type askedUser struct {
 	asked     []string        // the messages of the questions
 	completed int             // notifications/elicitation/complete
 	typesLate func()          // types the password, which the user has agreed to do
+	accepts   func(func())    // gets typesLate instead of having it called; nil = it is called
 }
 
 const elicitsByURL = `"elicitation":{"url":{}}`
@@ -116,6 +117,9 @@ func (u *askedUser) answer(q urlQuestion) (action string) {
 	}
 	u.typesLate = func() {
 		page, err := http.PostForm(q.URL, url.Values{"password": {password}})
+		if err != nil && u.accepts != nil { // it is too late
+			return
+		}
 		if err != nil {
 			u.t.Fatal(err)
 		}
@@ -123,6 +127,10 @@ func (u *askedUser) answer(q urlQuestion) (action string) {
 		if page.StatusCode != http.StatusOK {
 			u.t.Fatalf("the page answers with %s", page.Status)
 		}
+	}
+	if u.accepts != nil {
+		u.accepts(u.typesLate)
+		u.typesLate = func() {}
 	}
 	return "accept"
 }
@@ -253,6 +261,70 @@ func TestPasswordByHand(t *testing.T) {
 				t.Errorf("the program got something else: %q", got)
 			}
 		}
+		finished(u.session)
+	}
+}
+
+// What hides its input and asks for nothing is typed into. Prompts are seen whatever the program does beside them, also
+// those that end their line, and those that show stars; a model that presses Enter first may type no more than before.
+func TestPasswordPrompts(t *testing.T) {
+	t.Parallel()
+	const stars = `printf "Password: "; stty -icanon -echo; while read -rN1 c && [ "$c" != $'\r' ] && [ "$c" != $'\n' ]; do printf "*"; p=$p$c; done; stty sane; echo; echo "${#p}"`
+	config := writeConfig(t, fmt.Sprintf(`
+tools:
+  line: {command: [bash, -c, 'echo Password:; read -rs p; echo "len ${#p}"'], interactive: true}
+  stars: {command: [bash, -c, %q], interactive: true}
+  again: {command: [bash, -c, 'printf "Password: "; while [ -z "$p" ]; do read -rs p; done; echo "len ${#p}"'], interactive: true}
+  repl: {command: [bash, -c, 'stty -echo; while printf "> "; read -r l; do echo "got $l"; done'], interactive: true}
+`, stars))
+	u := newAskedUser(t, false, `"elicitation":{}`, append(config, "--state", "memory")...)
+	for range 2 {
+		for _, tool := range []string{"line", "stars", "again"} {
+			id := idIn(t, u.call("", tool, "{}"))
+			u.until("", id, "[it asks for a password, ")
+			if tool == "again" {
+				u.call("", "send_to_task", fmt.Sprintf(`{"task_id":%q,"keys":["Enter"]}`, id))
+			}
+			if refused := u.call("", "send_to_task", fmt.Sprintf(`{"task_id":%q,"text":"guess\n"}`, id)); !strings.HasPrefix(refused,
+				"nothing was typed into task "+id) {
+				t.Errorf("%s: what the model types is answered with %q", tool, refused)
+			}
+			u.call("", "cancel_task", fmt.Sprintf(`{"task_id":%q}`, id))
+		}
+		id := idIn(t, u.call("", "repl", "{}"))
+		if read := u.call("", "send_to_task", fmt.Sprintf(`{"task_id":%q,"text":"one\n"}`, id)); !strings.Contains(read, "got one") {
+			t.Errorf("a program without echo: %q", read)
+		}
+		u.call("", "cancel_task", fmt.Sprintf(`{"task_id":%q}`, id))
+	}
+	finished(u.session)
+}
+
+// A password that the user types at last goes to no program that has gone on and shows what is typed.
+func TestPasswordTooLate(t *testing.T) {
+	t.Parallel()
+	config := writeConfig(t, `
+tools:
+  busy: {command: [bash, -c, 'trap "stty echo; while :; do echo on; sleep 0.02; done" INT; read -rsp "Password: " x; echo'], interactive: true}
+`)
+	for range 2 {
+		u := newAskedUser(t, false, elicitsByURL, append(config, "--state", "memory")...)
+		var late func()
+		u.password = func(string) string { return "too-late-for-ada" }
+		u.accepts = func(typeIt func()) { late = typeIt }
+		id := idIn(t, u.call("", "busy", "{}"))
+		u.until("", id, "[it asks for a password, ")
+		u.call("", "send_to_task", fmt.Sprintf(`{"task_id":%q,"keys":["C-c"]}`, id))
+		u.until("", id, "on\n")
+		late()
+		read := ""
+		for range 5 {
+			read += u.call("", "send_to_task", fmt.Sprintf(`{"task_id":%q,"wait_ms":300}`, id))
+		}
+		if strings.Contains(read, "too-late") || strings.Contains(read, "***") || strings.Contains(read, "it asks") {
+			t.Errorf("the model reads %.400q", read)
+		}
+		u.call("", "cancel_task", fmt.Sprintf(`{"task_id":%q}`, id))
 		finished(u.session)
 	}
 }

@@ -77,8 +77,9 @@ func (p *Page) show(w http.ResponseWriter, _ *http.Request) { p.write(w, http.St
 // take takes the password that a browser sends.
 func (p *Page) take(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	password := r.PostFormValue("password")
-	if len(password) > maxPassword || strings.ContainsFunc(password, unicode.IsControl) {
+	unread := r.ParseForm()
+	password := r.PostForm.Get("password")
+	if unread != nil || !r.PostForm.Has("password") || len(password) > maxPassword || strings.ContainsFunc(password, unicode.IsControl) {
 		p.write(w, http.StatusBadRequest, fmt.Sprintf("At most %d bytes, and no control characters.",
 			maxPassword), true)
 		return

@@ -21,7 +21,7 @@ func (c *Command) feed(ctx context.Context, in *tools.Call, p *process.Child, r 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var feeds sync.WaitGroup
-	prompts := newPasswords(in, p, r.out.Log())
+	prompts := newPasswords(in, p, r)
 	if c.config.Interactive {
 		feeds.Go(func() { prompts.watch(ctx) })
 	}
@@ -31,10 +31,13 @@ func (c *Command) feed(ctx context.Context, in *tools.Call, p *process.Child, r 
 			if err != nil {
 				return
 			}
-			if input.Secret { // before the program can print it
-				r.typed.add(strings.TrimSuffix(string(input.Data), "\n"))
+			if input.Password != 0 {
+				if !prompts.waits(input.Password) {
+					continue
+				}
+				r.typed.add(strings.TrimSuffix(string(input.Data), "\n")) // before the program can print it
 			}
-			prompts.typed(input.Data)
+			prompts.typed(input)
 			c.write(ctx, p, r, input)
 		}
 	})

@@ -5,8 +5,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
+	"regexp"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"runnel/internal/pause"
@@ -18,20 +19,22 @@ import (
 )
 
 // passwords looks for prompts for a password on the terminal of a call. A program that asks for one has the
-// terminal take a line without showing it, writes a prompt that it does not end, and waits. When it has the
-// line, it goes on.
+// terminal not show what is typed, writes a prompt, and waits. When it has the line, it goes on.
 type passwords struct {
-	child *process.Child
-	log   *partials.Log
-	asks  func(*tasks.PasswordPrompt) // tools.Call.AsksPassword
+	child     *process.Child
+	log       *partials.Log
+	asks      func(*tasks.PasswordPrompt) // tools.Call.AsksPassword
+	alternate *atomic.Bool                // the program draws the whole screen
 
-	mu       sync.Mutex
-	asked    int64 // the size of the log at the prompt that was looked at last
-	answered int64 // that of the last prompt for which a line was typed; -1 = none
+	mu         sync.Mutex
+	prompt     *tasks.PasswordPrompt // what it asks a password with; nil = with nothing
+	asked      int64                 // the size of the log at the last look
+	answered   int64                 // that at the prompt for which a person has typed the last line; -1 = there was none
+	answeredAt time.Time
 }
 
-func newPasswords(in *tools.Call, p *process.Child, log *partials.Log) *passwords {
-	return &passwords{child: p, log: log, asks: in.AsksPassword, answered: -1}
+func newPasswords(in *tools.Call, p *process.Child, r *record) *passwords {
+	return &passwords{child: p, log: r.out.Log(), asks: in.AsksPassword, alternate: &r.stdout.alternate, answered: -1}
 }
 
 const (
@@ -41,13 +44,15 @@ const (
 	// promptLooks is how often, at least, a terminal is looked at that has not changed: a program may turn
 	// its echo off after the prompt.
 	promptLooks = time.Second
+	// promptAgain is how long a program has to go on that was given a line. One that still waits asks again.
+	promptAgain = 3 * time.Second
 	// maxPrompt is how much of the end of the output is read for a prompt, in bytes.
 	maxPrompt = 1 << 10
 )
 
 // watch looks for prompts until ctx ends, or the output.
 func (w *passwords) watch(ctx context.Context) {
-	defer w.asks(nil)
+	defer w.report(nil, 0)
 	size, at := int64(0), int64(0) // of the log, now and when it had its last text
 	for wait := promptPause; ; {
 		look, stop := context.WithTimeout(ctx, wait)
@@ -59,9 +64,12 @@ func (w *passwords) watch(ctx context.Context) {
 		case err == nil:
 			wait = promptPause
 			before := size
-			for size != w.log.Size() {
+			for pauses := 1; size != w.log.Size(); pauses++ {
 				if size = w.log.Size(); !pause.For(ctx, promptPause) {
 					return
+				}
+				if pauses == 3 { // it goes on printing
+					w.report(nil, size)
 				}
 			}
 			if w.printed(ctx, before) { // and not only got another size
@@ -83,21 +91,51 @@ func (w *passwords) printed(ctx context.Context, from int64) bool {
 // look reports the prompt at the end of the output, or that there is none.
 func (w *passwords) look(size int64) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked = size
-	if line := w.lastLine(); line != "" && size != w.answered && w.child.HidesInput() {
-		w.asks(&tasks.PasswordPrompt{At: size, Text: line})
-	} else {
-		w.asks(nil)
+	prompt, asked := w.prompt, w.asked
+	answered := size == w.answered && time.Since(w.answeredAt) < promptAgain
+	w.mu.Unlock()
+	switch line := w.line(); {
+	case line == "" || answered:
+		prompt = nil
+	case prompt == nil || asked != size || prompt.Text != line:
+		prompt = &tasks.PasswordPrompt{At: time.Now().UnixNano(), Text: line}
 	}
+	w.report(prompt, size)
 }
 
-// lastLine returns the unfinished line at the end of the output, as people see it.
-func (w *passwords) lastLine() string {
-	line := text.StripANSI(onTerminal(w.log.Tail(maxPrompt)))
-	line = line[bytes.LastIndexAny(line, "\r\n")+1:]
-	return strings.TrimSpace(string(line[max(0, len(line)-maxPrompt):]))
+func (w *passwords) report(prompt *tasks.PasswordPrompt, size int64) {
+	w.mu.Lock()
+	w.prompt, w.asked = prompt, size
+	w.mu.Unlock()
+	w.asks(prompt) // which may wait for the state
 }
+
+// line returns the line that the program asks for a password with; "" if it asks for none. That is a question before the
+// cursor. A line that the program has ended, and one of a program that reads single keys, since it shows stars or
+// is behind ssh, has to name the password, too. A program that never shows what is typed ends its prompts otherwise.
+func (w *passwords) line() string {
+	hides, keys := w.child.HidesInput()
+	if !hides || keys && w.alternate.Load() {
+		return ""
+	}
+	shown := bytes.TrimRight(text.StripANSI(onTerminal(w.log.Tail(maxPrompt))), " \t")
+	line := bytes.TrimSpace(shown[bytes.LastIndexAny(shown, "\r\n")+1:])
+	open := len(line) > 0
+	if !open && !keys {
+		shown = bytes.TrimSpace(shown)
+		line = bytes.TrimSpace(shown[bytes.LastIndexAny(shown, "\r\n")+1:])
+	}
+	asks := bytes.HasSuffix(line, []byte(":")) || bytes.HasSuffix(line, []byte("：")) || bytes.HasSuffix(line, []byte("?"))
+	if !asks || !(open && !keys) && !passwordWord().Match(line) {
+		return ""
+	}
+	return string(line)
+}
+
+// passwordWord matches the word in the languages into which programs are translated most.
+var passwordWord = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)passwor[dt]|passphrase|passcode|kennwort|mot de passe|contraseña|senha|пароль|密码|密碼|パスワード|\bPIN\b`)
+})
 
 // onTerminal returns the text of a batch as a terminal gets it.
 func onTerminal(b partials.Batch) (got []byte) {
@@ -109,12 +147,19 @@ func onTerminal(b partials.Batch) (got []byte) {
 	return got
 }
 
-// typed takes note of what is typed: a line answers the prompt.
-func (w *passwords) typed(data []byte) {
-	if bytes.ContainsAny(data, "\r\n") {
+// typed takes note of what is typed: a line of a person answers the prompt. A model may press Enter, which does not.
+func (w *passwords) typed(in tasks.Input) {
+	if in.Person && bytes.ContainsAny(in.Data, "\r\n") {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.answered = w.asked
-		w.asks(nil)
+		w.answered, w.answeredAt = w.asked, time.Now()
 	}
+}
+
+// waits reports whether the program still waits at a prompt.
+func (w *passwords) waits(prompt int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	hides, _ := w.child.HidesInput()
+	return hides && w.prompt != nil && w.prompt.At == prompt
 }

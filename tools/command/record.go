@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"sync/atomic"
 
 	"runnel/internal/system"
 	"runnel/partials"
@@ -59,9 +60,11 @@ type textStream struct {
 	gone   bool       // the log takes no more output; it is still read and counted
 
 	// Of a command whose terminal is interactive.
-	encode  *text.Encoder    // instead of strip: the log has all that the terminal gets
-	screen  *terminal.Screen // answers what the program asks its terminal
-	answers chan string      // of the screen; see Command.feed
+	encode *text.Encoder    // instead of strip: the log has all that the terminal gets
+	screen *terminal.Screen // answers what the program asks its terminal
+	// The program draws the whole screen, which another goroutine looks at.
+	alternate atomic.Bool
+	answers   chan string // of the screen; see Command.feed
 }
 
 func (s *textStream) init(r *record, sink partials.Stream) {
@@ -121,6 +124,7 @@ func (s *textStream) stripped(text []byte) []byte {
 	case s.encode != nil:
 		encoded := s.encode.Encode(text)
 		s.screen.Write(encoded, int(config.MinMaxResult))
+		s.alternate.Store(s.screen.Alternate())
 		return encoded
 	case s.strip != nil:
 		return s.strip.Strip(text)

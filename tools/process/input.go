@@ -36,9 +36,14 @@ func (p *Child) EndInput() error {
 	return p.stdin.Close()
 }
 
-// HidesInput reports whether the child's terminal takes a line without showing it, as programs ask for
-// passwords. A program that reads single keys, as an editor or a shell does, shows them by itself.
-func (p *Child) HidesInput() bool { return p.pty && hidesInput(p.stdout) }
+// HidesInput reports whether the child's terminal does not show what is typed, as programs ask for passwords, and
+// whether the program reads single keys: an editor or a shell then shows them by itself.
+func (p *Child) HidesInput() (hides, keys bool) {
+	if p.pty {
+		return hidesInput(p.stdout)
+	}
+	return false, false
+}
 
 // Resize sets the size of the child's terminal.
 func (p *Child) Resize(columns, rows int) error {

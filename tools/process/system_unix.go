@@ -59,18 +59,20 @@ func groupGone(pgid int) bool {
 	return gone
 }
 
-// hidesInput reports whether a terminal takes whole lines and does not echo them. Its two ends share their
-// settings.
-func hidesInput(terminal *os.File) (hides bool) {
+// hidesInput reports whether a terminal does not echo what is typed, and whether it passes on each key. Its two ends
+// share their settings.
+func hidesInput(terminal *os.File) (hides, keys bool) {
 	raw, err := terminal.SyscallConn()
 	if err != nil {
-		return false
+		return false, false
 	}
 	_ = raw.Control(func(fd uintptr) { // fails once it is closed
 		t, err := unix.IoctlGetTermios(int(fd), getTermios)
-		hides = err == nil && t.Lflag&unix.ICANON != 0 && t.Lflag&unix.ECHO == 0
+		if err == nil {
+			hides, keys = t.Lflag&unix.ECHO == 0, t.Lflag&unix.ICANON == 0
+		}
 	})
-	return hides
+	return hides, keys
 }
 
 // SignalGroup sends a signal to a process group, and continues what is stopped: otherwise it would not see

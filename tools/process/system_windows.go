@@ -25,4 +25,4 @@ func CollectOrphans(context.Context) {}
 func variableKey(name string) string { return strings.ToUpper(name) }
 
 // hidesInput reports false: there are no terminals.
-func hidesInput(*os.File) bool { return false }
+func hidesInput(*os.File) (hides, keys bool) { return false, false }

@@ -94,6 +94,9 @@ func (s *Screen) show(p []byte, limit int) {
 // Application reports whether the program has asked for the other codes of the cursor keys: see Keys.
 func (s *Screen) Application() bool { return s.application }
 
+// Alternate reports whether the program draws the whole screen, as editors do.
+func (s *Screen) Alternate() bool { return s.emulator.IsAltScreen() }
+
 // rows returns the lines of the screen, without blanks at their ends.
 func (s *Screen) rows() []string {
 	rows := strings.Split(s.emulator.String(), "\n")
