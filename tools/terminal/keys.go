@@ -53,10 +53,11 @@ func encode(key string) (code string, ok bool) {
 		if !ok {
 			continue
 		}
-		if code, ok := encode(rest); ok && len(code) == 1 {
+		code, ok := encode(rest)
+		if ok && len(code) == 1 {
 			return control(code[0])
 		}
-		return "", false
+		return withControl(code)
 	}
 	if code, ok := named[lower]; ok {
 		return code, true
@@ -68,6 +69,17 @@ func encode(key string) (code string, ok bool) {
 // cutModifier cuts a modifier off, if a key follows it.
 func cutModifier(key, lower, modifier string) (rest string, ok bool) {
 	return key[min(len(modifier), len(key)):], strings.HasPrefix(lower, modifier) && len(key) > len(modifier)
+}
+
+// withControl returns what xterm sends for Ctrl and a key that is no character: ESC [ 1 ; 5 D for ESC [ D.
+func withControl(code string) (string, bool) {
+	switch {
+	case len(code) == 3 && (strings.HasPrefix(code, "\x1b[") || strings.HasPrefix(code, "\x1bO")):
+		return "\x1b[1;5" + code[2:], true
+	case strings.HasPrefix(code, "\x1b[") && strings.HasSuffix(code, "~") && !strings.Contains(code, ";"):
+		return strings.TrimSuffix(code, "~") + ";5~", true
+	}
+	return "", false
 }
 
 // control returns the character that Ctrl makes of another one.

@@ -9,7 +9,7 @@ func TestKeys(t *testing.T) {
 		"M-x": "\x1bx", "alt-Left": "\x1b\x1b[D",
 		"up": "\x1b[A", "PageDown": "\x1b[6~", "NPage": "\x1b[6~", "F5": "\x1b[15~", "BSpace": "\x7f",
 		"x": "x", "ü": "ü", "-": "-", "^": "^", "C-M-x": "",
-		"Hyperspace": "", "": "", "\n": "", "C-": "", "C-Up": "", "\xff": "",
+		"Hyperspace": "", "": "", "\n": "", "C-": "", "C-Up": "\x1b[1;5A", "C-Delete": "\x1b[3;5~", "C-F1": "\x1b[1;5P", "C-C-Up": "", "\xff": "",
 	} {
 		for range 2 {
 			got, err := Keys([]string{key}, false)

@@ -9,7 +9,13 @@ async function showFiles(taskId, signal, trouble) {
   at("files").replaceChildren(...items.map(({li}) => li), ...more ? [make("li", {className: "facts", textContent: `and ${more} more`})] : []);
   for (const {file, li} of items) {
     if (!file.width) continue;
-    const blob = await door.file(file, signal);
+    let blob;
+    try {
+      blob = await door.file(file, signal);
+    } catch (e) {
+      if (signal.aborted) throw e;
+      continue; // it is gone, or the host reads no files: its name is there
+    }
     const src = await new Promise((resolve, reject) => {
       const reader = Object.assign(new FileReader(), {onload: () => resolve(reader.result), onerror: () => reject(reader.error)});
       reader.readAsDataURL(blob);

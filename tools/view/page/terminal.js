@@ -4,6 +4,9 @@
 const KEYS = {Backspace: "BSpace", Delete: "DC", Insert: "IC", ArrowUp: "Up", ArrowDown: "Down", ArrowLeft: "Left", ArrowRight: "Right"};
 const NAMED = /^(Enter|Tab|Escape|Home|End|PageUp|PageDown|F\d+)$/;
 
+/** CONTROLLED matches the keys that Ctrl makes others of. */
+const CONTROLLED = /^([a-z@[\]\\^_ ]|Up|Down|Left|Right|Home|End|PageUp|PageDown|DC|IC|F\d+)$/i;
+
 /** leastRows is how many rows a screen has here, however few of them have text. */
 const leastRows = 12;
 
@@ -48,6 +51,7 @@ class Terminal {
     for (let next = 0, failures = 0; ;) {
       const {over} = this;
       try {
+        while (document.hidden && next) await pause(500, signal);
         const screen = await door.call("view_screen", {taskId: id, after: next, waitMs: next && !over ? door.patience : 0}, signal);
         if (!screen.columns) return;
         this.draw(screen);
@@ -114,6 +118,6 @@ function keyOf(event) {
   const name = KEYS[key] ?? (char || NAMED.test(key) ? key : "");
   if (event.metaKey || event.isComposing || key === "Tab" && (shift || ctrl || alt) || event.getModifierState("AltGraph") && !char) return "";
   if (!ctrl && !alt || event.getModifierState("AltGraph")) return name;
-  if (ctrl && (shift || key === "v" || key === "c" && String(getSelection()))) return "";
-  return name && `${alt && key <= "~" ? "M-" : ""}${ctrl ? "C-" : ""}${char ? key.toLowerCase() : name}`;
+  if (ctrl && (shift || !CONTROLLED.test(name) || key === "v" || key === "c" && String(getSelection()))) return "";
+  return name && `${alt && key <= "~" ? "M-" : ""}${ctrl ? "C-" : ""}${ctrl ? key.toLowerCase() : name}`;
 }
