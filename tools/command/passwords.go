@@ -120,13 +120,13 @@ func (w *passwords) line() string {
 	}
 	shown := bytes.TrimRight(text.StripANSI(onTerminal(w.log.Tail(maxPrompt))), " \t")
 	line := bytes.TrimSpace(shown[bytes.LastIndexAny(shown, "\r\n")+1:])
-	open := len(line) > 0
-	if !open && !keys {
+	plain := len(line) > 0 && !keys
+	if len(line) == 0 && !keys {
 		shown = bytes.TrimSpace(shown)
 		line = bytes.TrimSpace(shown[bytes.LastIndexAny(shown, "\r\n")+1:])
 	}
 	asks := bytes.HasSuffix(line, []byte(":")) || bytes.HasSuffix(line, []byte("：")) || bytes.HasSuffix(line, []byte("?"))
-	if !asks || !(open && !keys) && !passwordWord().Match(line) {
+	if !asks || !plain && !passwordWord().Match(line) {
 		return ""
 	}
 	return string(line)
