@@ -18,8 +18,8 @@ import (
 // handOver answers a plain call whose tool is still running, because it is ready or the host would give up on
 // it: it says how to continue, with the output so far. It returns nil if the task cannot be kept; then the
 // call keeps waiting. So does a call that is not ready and whose client could not continue. One that is ready
-// has what it waited for: it is answered, and its task lasts as long as the session, or is stopped if it cannot
-// be kept.
+// has what it waited for: it is answered, and its task lasts as long as the session, or is stopped if it
+// cannot be kept.
 func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.CallToolResult {
 	c, run := d.Caller, d.Run
 	ready := run.Task().Matches.Ready

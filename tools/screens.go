@@ -11,8 +11,8 @@ import (
 
 type screensKey struct{}
 
-// onScreen calls look with the screen of a task as its log has it now. A session has its own screens: each knows
-// which of its lines the session has been shown.
+// onScreen calls look with the screen of a task as its log has it now. A session has its own screens: each
+// knows which of its lines the session has been shown.
 func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task,
 	look func(screen *terminal.SeenScreen)) error {
 	all := c.SessionValue(screensKey{}, func() any { return &terminal.Screens{} }).(*terminal.Screens)
@@ -20,7 +20,8 @@ func (s *service) onScreen(ctx context.Context, c *rpc.Caller, t *tasks.Task,
 	return all.On(ctx, t.ID, t.Log, size[0], size[1], s.mostOf(c, t), look)
 }
 
-// screenNews is news of a task that has a screen: the lines that have changed since the session was last shown some.
+// screenNews is news of a task that has a screen: the lines that have changed since the session was last
+// shown some.
 func (s *service) screenNews(ctx context.Context, c *rpc.Caller, t *tasks.Task,
 	from taskPlace) (r reading, err error) {
 	r.place.ended = t.Status.Terminal()

@@ -20,15 +20,16 @@ import (
 const sendToTask = "send_to_task"
 
 const (
-	// sendWait is how long send_to_task waits unless it says so: most programs answer sooner, and one that does
-	// not prints something while it works.
+	// sendWait is how long send_to_task waits unless it says so: most programs answer sooner, and one that
+	// does not prints something while it works.
 	sendWait = 5 * time.Second
 	// quiet is how long output has to pause until it counts as settled: longer than a program takes between
 	// the echo of a line and its answer, on a machine that is busy. Where another process runs the task, this
 	// one looks for its output some two times a second.
 	quiet     = 300 * time.Millisecond
 	quietAway = time.Second
-	// quietEcho is how long it has to pause while a line that was typed is all that has come: its program works.
+	// quietEcho is how long it has to pause while a line that was typed is all that has come: its program
+	// works.
 	quietEcho = 2 * time.Second
 	// firstSettle is how long a new program has until its first output settles.
 	firstSettle = 10 * time.Second
@@ -153,8 +154,8 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	return result, nil
 }
 
-// sendSoon sends input, also to a program that begins to read only now: its task may wait for a worker, or have been
-// made a moment ago.
+// sendSoon sends input, also to a program that begins to read only now: its task may wait for a worker, or
+// have been made a moment ago.
 func (s *service) sendSoon(ctx context.Context, v *run.View, t *tasks.Task, input tasks.Input,
 	limit time.Duration) (err error) {
 	for began := time.Now(); ; {
@@ -191,9 +192,9 @@ func endLine(s string) string {
 	return s
 }
 
-// settle waits until a task has written something after a position and then nothing for a moment, until it has
-// ended, or until the limit is over. Output up to the position echoed is no more than what
-// was typed, as terminals show it.
+// settle waits until a task has written something after a position and then nothing for a moment, until it
+// has ended, or until the limit is over. Output up to the position echoed is no more than what was typed, as
+// terminals show it.
 func settle(ctx context.Context, v *run.View, from, echoed int64, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A call whose user answers a question later than a host waits for calls is handed over then, in the handshake era: the
-// host would give it up.
+// A call whose user answers a question later than a host waits for calls is handed over then, in the
+// handshake era: the host would give it up.
 func TestAskedLate(t *testing.T) {
 	t.Parallel()
 	s := process(t, programCommand(t, append(writeConfig(t, `

@@ -265,8 +265,9 @@ func TestPasswordByHand(t *testing.T) {
 	}
 }
 
-// What hides its input and asks for nothing is typed into. Prompts are seen whatever the program does beside them, also
-// those that end their line, and those that show stars; a model that presses Enter first may type no more than before.
+// What hides its input and asks for nothing is typed into. Prompts are seen whatever else the program does,
+// also those that end their line, and those that show stars; a model that presses Enter first may type
+// no more than before.
 func TestPasswordPrompts(t *testing.T) {
 	t.Parallel()
 	const stars = `printf "Password: "; stty -icanon -echo; while read -rN1 c && [ "$c" != $'\r' ] && [ "$c" != $'\n' ]; do printf "*"; p=$p$c; done; stty sane; echo; echo "${#p}"`

@@ -122,7 +122,8 @@ func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
 	return sp, err
 }
 
-// Connect connects to the server, unless it is done. Callers that have waited for another one's attempt share its outcome.
+// Connect connects to the server, unless it is done. Callers that have waited for another one's attempt share
+// its outcome.
 func (s *State) Connect(ctx context.Context) error {
 	s.dial.Lock()
 	defer s.dial.Unlock()

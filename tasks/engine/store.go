@@ -22,9 +22,9 @@ type Store interface {
 	// Leave ends the lease of this process.
 	Leave(ctx context.Context)
 
-	// Sweeps reports whether this process sweeps for all of the owner's, which it does for LeaseTTL from now on
-	// if no other one does. One that is not able, because its last sweep has failed, leaves that to another one.
-	// Where an owner has few processes, all of them may sweep.
+	// Sweeps reports whether this process sweeps for all of the owner's, which it does for LeaseTTL from now
+	// on if no other one does. One that is not able, because its last sweep has failed, leaves that to
+	// another one. Where an owner has few processes, all of them may sweep.
 	Sweeps(ctx context.Context, able bool) (bool, error)
 
 	// Marks returns which process keeps which task that has not ended, including hidden ones: those of one
@@ -39,9 +39,9 @@ type Store interface {
 	// Read returns a task as it is stored now, without its outcome, or tasks.ErrNotFound. It includes expired
 	// and hidden tasks. Where its output ends is known if it has ended, and after Extent.
 	Read(ctx context.Context, id string) (*Record, error)
-	// Extent finds where the stored output of a task ends: at r.End or, if the task has not ended, further on.
-	// The caller has the output up to a position, or wants none (NoOutput); what follows it may be read in
-	// passing (r.Ahead).
+	// Extent finds where the stored output of a task ends: at r.End or, if the task has not ended, further
+	// on. The caller has the output up to a position, or wants none (NoOutput); what follows it may be read
+	// in passing (r.Ahead).
 	Extent(ctx context.Context, r *Record, after int64) error
 	// List returns up to n tasks with places after a place, in the order of their creation. It fails with
 	// tasks.ErrCursor if no task has had that place. The record of a forgotten task is nil.
@@ -175,11 +175,11 @@ type Queue interface {
 	Show(ctx context.Context, r *Record) error
 	// Unshow hides a task that no longer waits from workers.
 	Unshow(ctx context.Context, r *Record)
-	// Shown returns what workers can see: tasks by class, in the order in which they wait: by priority, then by
-	// time.
+	// Shown returns what workers can see: tasks by class, in the order in which they wait: by priority, then
+	// by time.
 	Shown(ctx context.Context) (map[string][]InLine, error)
-	// Reach is called by each sweep while tasks wait. It makes what is shown reach workers again, if something in the
-	// server keeps it from them.
+	// Reach is called by each sweep while tasks wait. It makes what is shown reach workers again, if
+	// something in the server keeps it from them.
 	Reach(ctx context.Context) error
 }
 

@@ -39,8 +39,8 @@ type fileContents struct {
 	Meta     map[string]any `json:"_meta"`
 }
 
-// readFile answers resources/read for a file. One that is unknown here may be that of a task of another runnel, to
-// which a result of a tool of that runnel links.
+// readFile answers resources/read for a file. One that is unknown here may be that of a task of another
+// runnel, to which a result of a tool of that runnel links.
 func (s *server) readFile(ctx context.Context, c *rpc.Caller, uri, id, name string, after int64,
 	params json.RawMessage) (any, error) {
 	set, err := s.runner.Files(ctx, id)

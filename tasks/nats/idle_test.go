@@ -81,8 +81,8 @@ func TestOneIsWoken(t *testing.T) {
 	}
 }
 
-// A worker that was woken by two tasks and takes one wakes another worker for the other. A look that found none ends that:
-// a server that is slow to know the task makes such a one.
+// A worker that was woken by two tasks and takes one wakes another worker for the other. A look that found
+// none ends that: a server that is slow to know the task makes such a one.
 func TestWakeIsPassedOn(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

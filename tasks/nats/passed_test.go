@@ -10,8 +10,8 @@ import (
 	"runnel/tasks"
 )
 
-// A task whose message was acknowledged and stays in the stream reaches a worker all the same. A stream of the other kind
-// of retention is such a server.
+// A task whose message was acknowledged and stays in the stream reaches a worker all the same. A stream of
+// the other kind of retention is such a server.
 func TestPassedMessage(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

@@ -79,7 +79,8 @@ func (p *Page) take(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	unread := r.ParseForm()
 	password := r.PostForm.Get("password")
-	if unread != nil || !r.PostForm.Has("password") || len(password) > maxPassword || strings.ContainsFunc(password, unicode.IsControl) {
+	if unread != nil || !r.PostForm.Has("password") || len(password) > maxPassword ||
+		strings.ContainsFunc(password, unicode.IsControl) {
 		p.write(w, http.StatusBadRequest, fmt.Sprintf("At most %d bytes, and no control characters.",
 			maxPassword), true)
 		return

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxNeeded is how many texts are looked for in a line before its pattern is: for more, the pattern is as quick.
+// maxNeeded is how many texts are looked for in a line before its pattern is: for more, the pattern is as
+// quick.
 const maxNeeded = 8
 
 // neededTexts returns texts of which every match of an expression contains one; nil if there are none, or too

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,15 +27,18 @@ type passwords struct {
 	asks      func(*tasks.PasswordPrompt) // tools.Call.AsksPassword
 	alternate *atomic.Bool                // the program draws the whole screen
 
-	mu         sync.Mutex
-	prompt     *tasks.PasswordPrompt // what it asks a password with; nil = with nothing
-	asked      int64                 // the size of the log at the last look
-	answered   int64                 // that at the prompt for which a person has typed the last line; -1 = there was none
+	mu     sync.Mutex
+	prompt *tasks.PasswordPrompt // what it asks a password with; nil = with nothing
+	asked  int64                 // the size of the log at the last look
+	// That at the prompt for which a person has typed the last line; -1 = there was none.
+	answered   int64
 	answeredAt time.Time
 }
 
 func newPasswords(in *tools.Call, p *process.Child, r *record) *passwords {
-	return &passwords{child: p, log: r.out.Log(), asks: in.AsksPassword, alternate: &r.stdout.alternate, answered: -1}
+	return &passwords{
+		child: p, log: r.out.Log(), asks: in.AsksPassword, alternate: &r.stdout.alternate, answered: -1,
+	}
 }
 
 const (
@@ -110,9 +114,10 @@ func (w *passwords) report(prompt *tasks.PasswordPrompt, size int64) {
 	w.asks(prompt) // which may wait for the state
 }
 
-// line returns the line that the program asks for a password with; "" if it asks for none. That is a question before the
-// cursor. A line that the program has ended, and one of a program that reads single keys, since it shows stars or
-// is behind ssh, has to name the password, too. A program that never shows what is typed ends its prompts otherwise.
+// line returns the line that the program asks for a password with; "" if it asks for none. That is a question
+// before the cursor. A line that the program has ended, and one of a program that reads single keys, since it
+// shows stars or is behind ssh, has to name the password, too. A program that never shows what is typed ends
+// its prompts otherwise.
 func (w *passwords) line() string {
 	hides, keys := w.child.HidesInput()
 	if !hides || keys && w.alternate.Load() {
@@ -125,7 +130,8 @@ func (w *passwords) line() string {
 		shown = bytes.TrimSpace(shown)
 		line = bytes.TrimSpace(shown[bytes.LastIndexAny(shown, "\r\n")+1:])
 	}
-	asks := bytes.HasSuffix(line, []byte(":")) || bytes.HasSuffix(line, []byte("：")) || bytes.HasSuffix(line, []byte("?"))
+	asks := slices.ContainsFunc([]string{":", "：", "?"},
+		func(end string) bool { return bytes.HasSuffix(line, []byte(end)) })
 	if !asks || !plain && !passwordWord().Match(line) {
 		return ""
 	}
@@ -147,7 +153,8 @@ func onTerminal(b partials.Batch) (got []byte) {
 	return got
 }
 
-// typed takes note of what is typed: a line of a person answers the prompt. A model may press Enter, which does not.
+// typed takes note of what is typed: a line of a person answers the prompt. A model may press Enter, which
+// does not.
 func (w *passwords) typed(in tasks.Input) {
 	if in.Person && bytes.ContainsAny(in.Data, "\r\n") {
 		w.mu.Lock()

@@ -36,8 +36,8 @@ func (p *Child) EndInput() error {
 	return p.stdin.Close()
 }
 
-// HidesInput reports whether the child's terminal does not show what is typed, as programs ask for passwords, and
-// whether the program reads single keys: an editor or a shell then shows them by itself.
+// HidesInput reports whether the child's terminal does not show what is typed, as programs ask for passwords,
+// and whether the program reads single keys: an editor or a shell then shows them by itself.
 func (p *Child) HidesInput() (hides, keys bool) {
 	if p.pty {
 		return hidesInput(p.stdout)

@@ -59,8 +59,8 @@ func groupGone(pgid int) bool {
 	return gone
 }
 
-// hidesInput reports whether a terminal does not echo what is typed, and whether it passes on each key. Its two ends
-// share their settings.
+// hidesInput reports whether a terminal does not echo what is typed, and whether it passes on each key. Its
+// two ends share their settings.
 func hidesInput(terminal *os.File) (hides, keys bool) {
 	raw, err := terminal.SyscallConn()
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"runnel/tools/text"
 )
 
-// Piece is a part of the log of a terminal: what the terminal is sent or, if Columns is not 0, the size that it gets.
+// Piece is a part of the log of a terminal: what the terminal is sent or, if Columns is not 0, the size that
+// it gets.
 type Piece struct {
 	Sent          []byte
 	Columns, Rows int
@@ -39,8 +40,8 @@ func Pieces(log []byte) iter.Seq[Piece] {
 	}
 }
 
-// sizes matches the sequence by which xterm sets the size of its text area: rows, columns. No program has written
-// it: text.Encoder leaves it out.
+// sizes matches the sequence by which xterm sets the size of its text area: rows, columns. No program has
+// written it: text.Encoder leaves it out.
 var sizes = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(text.LogColor + `8;(\d{1,4});(\d{1,4})t`)
 })

@@ -25,15 +25,15 @@ const (
 	// maxScreens is how many there are; they take some 5 MB each. The one that was used longest ago is
 	// made again when it is used again, and then all that it shows is new.
 	maxScreens = 4
-	// maxReplay is how much of the end of a log a new screen reads, in bytes: a program that has printed more has
-	// drawn its screen again since.
+	// maxReplay is how much of the end of a log a new screen reads, in bytes: a program that has printed more
+	// has drawn its screen again since.
 	maxReplay = 1 << 20
 	// logPiece is how much of a log is read at once, in bytes.
 	logPiece = 64 << 10
 )
 
-// On calls look with the screen of a task as its log has it now. columns and rows are its size at first; limit is
-// that of Screen.Write.
+// On calls look with the screen of a task as its log has it now. columns and rows are its size at first;
+// limit is that of Screen.Write.
 func (s *Screens) On(ctx context.Context, id string, log *partials.Log, columns, rows, limit int,
 	look func(screen *SeenScreen)) error {
 	s.mu.Lock()

@@ -19,12 +19,13 @@ import (
 const (
 	// maxFiles is how many files of a task the page lists.
 	maxFiles = 200
-	// maxPictures is how many of them it shows as pictures, each of at most maxPicture bytes and maxPixels: a file of a
-	// few KiB may have more of them than a browser can hold.
+	// maxPictures is how many of them it shows as pictures, each of at most maxPicture bytes and maxPixels: a
+	// file of a few KiB may have more of them than a browser can hold.
 	maxPictures = 12
 	maxPicture  = 4 << 20
 	maxPixels   = 16 << 20
-	// pictureHead is how much of a file is read to learn its size in pixels, in bytes: metadata may come first.
+	// pictureHead is how much of a file is read to learn its size in pixels, in bytes: metadata may come
+	// first.
 	pictureHead = 256 << 10
 )
 
