@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"runnel/rpc"
-	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/mcp"
 )
 
@@ -96,16 +95,7 @@ func TestReadyByEveryWay(t *testing.T) {
 
 // isServed starts two servers, one after the other, and stops them.
 func isServed(t *testing.T, url string, o rpc.DialOptions) {
-	var c *rpc.Client
-	var err error
-	if url != "" {
-		c, err = httpclient.Dial(t.Context(), httpclient.Options{URL: url}, o)
-	} else {
-		c, err = rpc.Dial(t.Context(), o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := dial(t, url, o)
 	defer func() { _ = c.Close() }()
 	s := server{c, t}
 	var list struct{ Tools []struct{ Name string } }

@@ -24,7 +24,14 @@ type page struct {
 func dialPage(t *testing.T, url string, o rpc.DialOptions) page {
 	t.Helper()
 	o.Capabilities = showsApps
-	var c *rpc.Client
+	c := dial(t, url, o)
+	t.Cleanup(func() { _ = c.Close() })
+	return page{c, t}
+}
+
+// dial starts a server, or reaches one at a URL.
+func dial(t *testing.T, url string, o rpc.DialOptions) (c *rpc.Client) {
+	t.Helper()
 	var err error
 	if url != "" {
 		c, err = httpclient.Dial(t.Context(), httpclient.Options{URL: url}, o)
@@ -34,8 +41,7 @@ func dialPage(t *testing.T, url string, o rpc.DialOptions) page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() })
-	return page{c, t}
+	return c
 }
 
 // get calls a tool of the page.
