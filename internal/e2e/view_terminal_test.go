@@ -116,7 +116,7 @@ tools:
 					var none viewedScreen
 					p.get(&none, "view_screen", fmt.Sprintf(`{"taskId":%q}`, task.TaskID))
 					if got := p.refused("view_type", fmt.Sprintf(`{"taskId":%q,"keys":["x"]}`, task.TaskID)); none !=
-						(viewedScreen{}) || !strings.Contains(got, "has no terminal") {
+						(viewedScreen{}) || !strings.Contains(got, "this task has no screen") {
 						t.Errorf("a task without a terminal: %+v, %s", none, got)
 					}
 				}

@@ -32,8 +32,15 @@ writeFileSync(config, JSON.stringify({ mcpServers: {
 
 const env = { ...process.env, HOME: home, MCP_INSPECTOR_SECRET_STORE: 'memory' };
 async function ask(server, args) {
-  const { stdout } = await promisify(execFile)(process.execPath, [inspector, '--cli', '--config', config, '--server', server, '--method', ...args], { env, maxBuffer: 64 << 20 });
-  return JSON.parse(stdout.replace(/\d+:\d\d:\d\d [AP]M/g, 'TIME') || 'null');
+  for (let tries = 1; ; tries++) {
+    try {
+      const { stdout } = await promisify(execFile)(process.execPath, [inspector, '--cli', '--config', config, '--server', server, '--method', ...args], { env, maxBuffer: 64 << 20 });
+      return JSON.parse(stdout.replace(/\d+:\d\d:\d\d [AP]M/g, 'TIME') || 'null');
+    } catch (error) {
+      // A server that asks for its roots refuses a call that comes before it knows them, as on a busy machine, directly and wrapped.
+      if (tries === 10 || !/path outside allowed directories: \S+ not in "/.test(error.stdout)) throw error;
+    }
+  }
 }
 
 // documented takes out what the README says is not as without runnel. Of two tools named list_tasks, the server's keeps its name.
