@@ -61,8 +61,7 @@ tools:
 `, work)), "--state", stateDir(t))
 	s := serveHTTP(t, config...)
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
-		t.Run(version, func(t *testing.T) {
-			t.Parallel()
+		t.Run(version, func(t *testing.T) { // in turns: two calls at once would both have the files of both
 			here := dialPage(t, s.url, rpc.DialOptions{Version: version})
 			there := dialPage(t, "", rpc.DialOptions{Command: itself(t, config...)[1:],
 				Env: append(environ(t), noConfig), Version: version})
