@@ -8,8 +8,9 @@ type Input struct {
 	Data   []byte `json:"data,omitempty"`
 	EOF    bool   `json:"eof,omitempty"`    // nothing follows: after Data, the input ends
 	Person bool   `json:"person,omitempty"` // a person has typed it, not a model: it may be a password
-	// Of a password and a newline: the prompt that they answer (PasswordPrompt.At). They are not typed if the
-	// program no longer waits there, and masked if it prints them.
+	// Password is not 0 if Data is a password and a newline: it is the prompt that they answer
+	// (PasswordPrompt.At). They are not typed if the program no longer waits there, and masked if it prints
+	// them.
 	Password int64 `json:"password,omitempty"`
 
 	// The size of the terminal that the input comes from; 0 = as it was.

@@ -51,7 +51,7 @@ type passwordPage struct {
 	answer   atomic.Int32 // one of the following
 }
 
-// What a user has answered whom a client was asked to send to a page.
+// These are the answers of a user whom the client was asked to send to a page.
 const (
 	pageAsked = iota // nothing yet
 	pageAccepted

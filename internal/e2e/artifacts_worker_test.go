@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The files that a command has made on a worker come with the result at the front, which reads them from the state, also
-// when the worker has ended.
+// The files that a command has made on a worker come with the result at the front, which reads them from the
+// state, also when the worker has ended.
 func TestArtifactsOfAWorker(t *testing.T) {
 	t.Parallel()
 	dir, picture := t.TempDir(), noise(t, 700, 500)

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// The files that the tools of two wrapped runnels have made are read through the one before them, as resources, from any
-// byte on, also where the output was too long for the result, whose link leads to the log of this task.
+// The files that the tools of two wrapped runnels have made are read through the one before them, as
+// resources, from any byte on, also where the output was too long for the result, whose link leads to the log
+// of this task.
 func TestArtifactsOfWrappedRunnels(t *testing.T) {
 	t.Parallel()
 	dir, program := t.TempDir(), racedProgram(t)

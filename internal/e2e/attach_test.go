@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A person attaches to the terminal of a task that a model types into: sees what was shown, types, has the size
-// of their own terminal, leaves with Ctrl-P Ctrl-Q and comes back; the model sees what came of it. After the end
-// of the program the person's terminal is as it was.
+// A person attaches to the terminal of a task that a model types into: sees what was shown, types, has the
+// size of their own terminal, leaves with Ctrl-P Ctrl-Q and comes back; the model sees what came of it. After
+// the end of the program the person's terminal is as it was.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	state := stateDir(t)

@@ -58,8 +58,8 @@ func cast(t *testing.T, id, state string) (r recording) {
 	return r
 }
 
-// The recording of a terminal, replayed, has the screen of its task, its size and how that changed, while the task runs
-// and after its end.
+// The recording of a terminal, replayed, has the screen of its task, its size and how that changed, while the
+// task runs and after its end.
 func TestCast(t *testing.T) {
 	t.Parallel()
 	state := stateDir(t)

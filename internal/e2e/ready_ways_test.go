@@ -55,8 +55,8 @@ func (s server) start() string {
 }
 
 // A plain call of a tool with "ready" is answered when it is ready, over every way in, in both eras, and also
-// to a client that could take a task for it: the server decides what becomes a task, and who waits for the end
-// of a server waits for ever. Its model finds the tools by which it reads on and stops it.
+// to a client that could take a task for it: the server decides what becomes a task, and who waits for the
+// end of a server waits for ever. Its model finds the tools by which it reads on and stops it.
 func TestReadyByEveryWay(t *testing.T) {
 	t.Parallel()
 	type way struct {

@@ -73,7 +73,8 @@ func (p *typist) types(line, want string) string {
 	return p.until(want, map[string]any{"text": line + "\n"})
 }
 
-// A program with open stdin reads what send_to_task writes, to its end; one without is answered with a reason.
+// A program with open stdin reads what send_to_task writes, to its end; one without is answered with a
+// reason.
 func TestOpenStdin(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `
@@ -141,8 +142,8 @@ tools:
 	w.end()
 }
 
-// The processes of a terminal end with a runnel that is killed: those in the foreground, in the background and in a
-// session of their own.
+// The processes of a terminal end with a runnel that is killed: those in the foreground, in the background
+// and in a session of their own.
 func TestKilledRunnelLeavesNoTerminal(t *testing.T) {
 	t.Parallel()
 	for range 2 {

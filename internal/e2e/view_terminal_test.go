@@ -34,8 +34,9 @@ func (p page) until(id, want string) (s viewedScreen) {
 	return s
 }
 
-// A person sees the screen of a task in the page and types into it, also through another runnel than the one that
-// runs the task; what the task has made is listed, with the size of pictures. Of other tasks there is no screen.
+// A person sees the screen of a task in the page and types into it, also through another runnel than the one
+// that runs the task; what the task has made is listed, with the size of pictures. Of other tasks there is no
+// screen.
 func TestViewOfATerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

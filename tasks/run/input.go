@@ -78,8 +78,8 @@ func (q *inputs) next(ctx context.Context) (tasks.Input, error) {
 	}
 }
 
-// OpenInput lets clients send input. The work calls it where it runs, not where it is handed over; a second call
-// does nothing.
+// OpenInput lets clients send input. The work calls it where it runs, not where it is handed over; a second
+// call does nothing.
 func (r *Run) OpenInput() {
 	if !r.input.CompareAndSwap(nil, &inputs{more: signal.NewWake()}) {
 		return

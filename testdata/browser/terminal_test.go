@@ -50,8 +50,8 @@ func (p *page) take(name string, sizes ...size) {
 
 const screen = `document.getElementById("screen").textContent`
 
-// A person types into the terminal of a task: into its screen, with keys and by pasting, and line by line; keys of the
-// page do nothing there.
+// A person types into the terminal of a task: into its screen, with keys and by pasting, and line by line;
+// keys of the page do nothing there.
 func TestTypeIntoATerminal(t *testing.T) {
 	t.Parallel()
 	u := start(t, typed)
@@ -136,8 +136,8 @@ func TestFilesOfATask(t *testing.T) {
 	}
 }
 
-// In the page of a host a person types into the terminal of the call that they see, and sees the picture that another one
-// has made: through the official AppBridge, in both eras.
+// In the page of a host a person types into the terminal of the call that they see, and sees the picture that
+// another one has made: through the official AppBridge, in both eras.
 func TestAppTypesAndShowsFiles(t *testing.T) {
 	t.Parallel()
 	pictures, err := filepath.Abs("pictures")

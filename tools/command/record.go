@@ -59,7 +59,7 @@ type textStream struct {
 	open   bool       // the last line has no newline
 	gone   bool       // the log takes no more output; it is still read and counted
 
-	// Of a command whose terminal is interactive.
+	// These are set for a command whose terminal is interactive.
 	encode *text.Encoder    // instead of strip: the log has all that the terminal gets
 	screen *terminal.Screen // answers what the program asks its terminal
 	// The program draws the whole screen, which another goroutine looks at.

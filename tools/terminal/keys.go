@@ -71,7 +71,7 @@ func cutModifier(key, lower, modifier string) (rest string, ok bool) {
 	return key[min(len(modifier), len(key)):], strings.HasPrefix(lower, modifier) && len(key) > len(modifier)
 }
 
-// withControl returns what xterm sends for Ctrl and a key that is no character: ESC [ 1 ; 5 D for ESC [ D.
+// withControl returns what xterm sends for Ctrl and a key that is not a character: ESC [ 1 ; 5 D for ESC [ D.
 func withControl(code string) (string, bool) {
 	switch {
 	case len(code) == 3 && (strings.HasPrefix(code, "\x1b[") || strings.HasPrefix(code, "\x1bO")):
