@@ -113,7 +113,9 @@ var rooms = map[string][]string{
 	// A call of a tool in a test.
 	"runnel/tools/toolstest": {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
 		"runnel/tasks", "runnel/tasks/run", "runnel/tasks/methods", "runnel/tools"},
-	"runnel/tools/command": {"runnel/tools/terminal", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp",
+	// The arguments of a config's tool, and the texts that they fill.
+	"runnel/tools/inputs": {"runnel/rpc/rawjson", "runnel/tools", "runnel/tools/config", "runnel/tools/schema"},
+	"runnel/tools/command": {"runnel/tools/inputs", "runnel/tools/terminal", "runnel/partials", "runnel/rpc", "runnel/rpc/mcp",
 		"runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/artifacts", "runnel/tools/config",
 		"runnel/tools/process", "runnel/tools/proxy", "runnel/tools/sandbox", "runnel/tools/schema",
 		"runnel/tools/text", "runnel/tools/secrets"},

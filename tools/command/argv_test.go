@@ -4,7 +4,6 @@ package command
 
 import (
 	"encoding/json"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -46,36 +45,14 @@ func TestExpand(t *testing.T) {
 			t.Errorf("%q: %v", test.command, err)
 			continue
 		}
-		args, err := c.in.parseArguments(json.RawMessage("{" + strings.Join(test.args, ",") + "}"))
+		args, err := c.arguments(json.RawMessage("{" + strings.Join(test.args, ",") + "}"))
 		if err != nil {
 			t.Errorf("%q: %v", test.command, err)
 			continue
 		}
-		got, err := c.in.expand(c.argv, args)
+		got, err := expand(c.in, c.argv, args)
 		if err != nil || !slices.Equal(got[1:], test.want) {
 			t.Errorf("%q with %s: %q, %v, want %q", test.command, test.args, got[1:], err, test.want)
-		}
-	}
-}
-
-// A keyword of JSON Schema has one spelling; encoding/json would take Default for default.
-func TestInputsReadKeywordsAsTheyAreSpelt(t *testing.T) {
-	in, err := parseInputs(config.Object(`{"a":{"Type":"array","DEFAULT":1},"b":{"type":"array","default":null},"c":true,"\u0064":{"default":[2]}}`), []string{"d"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(in.names, []string{"a", "b", "c", "d"}) || in.arrays["a"] || !in.arrays["b"] {
-		t.Errorf("%+v", in)
-	}
-	if in.defaults["a"] != nil || string(in.defaults["b"]) != "null" || string(in.defaults["d"]) != "[2]" {
-		t.Errorf("defaults: %s", in.defaults)
-	}
-	for input, key := range map[string]string{`{"a":[]}`: "input.a",
-		`{"type":"object","properties":[]}`: "input.properties"} {
-		_, err := parseInputs(config.Object(input), nil)
-		var wrong *config.Error
-		if !errors.As(err, &wrong) || wrong.Key != key {
-			t.Errorf("%s: %v, want a mistake of %s", input, err, key)
 		}
 	}
 }
@@ -91,23 +68,6 @@ func TestArgumentsThatNoCommandCanTake(t *testing.T) {
 		if err != nil || !result.IsError || !strings.Contains(contentText(t, result.Content[0]), want) {
 			t.Errorf("%s: %+v, %v, want %q", args, result, err, want)
 		}
-	}
-}
-
-// A default belongs to the config: reading it for one call leaves it as it is for the next.
-func TestDefaultsServeEveryCall(t *testing.T) {
-	in, err := parseInputs(config.Object(`{"p":{"type":"array","items":{"type":"string"},"default":["./...","-v"]}}`), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for call := range 3 {
-		args, err := in.parseArguments(nil)
-		if err != nil || !slices.Equal(args["p"].values, []string{"./...", "-v"}) {
-			t.Errorf("call %d: %q, %v", call+1, args["p"].values, err)
-		}
-	}
-	if got := string(in.defaults["p"]); got != `["./...","-v"]` {
-		t.Errorf("the default has become %s", got)
 	}
 }
 
@@ -136,8 +96,8 @@ func TestCommandLine(t *testing.T) {
 		t.Errorf("tool %q with input %s, want %s", tool.Name, tool.InputSchema, want)
 	}
 	apart, err := FromLine(`print=echo '{{' 'x}}'`, config.Base{}) // no placeholder
-	if err != nil || len(apart.in.names) > 0 {
-		t.Errorf("arguments %q, error %v", apart.in.names, err)
+	if err != nil || len(apart.in.Names) > 0 {
+		t.Errorf("arguments %q, error %v", apart.in.Names, err)
 	}
 	for _, spec := range []string{`x=sh -c "a | b > c"`, `x=expr 1 '|' 2`, `x=find . -exec ls {} ;`} {
 		if _, err := FromLine(spec, config.Base{}); err != nil {

@@ -22,6 +22,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/artifacts"
 	"runnel/tools/config"
+	"runnel/tools/inputs"
 	"runnel/tools/process"
 	"runnel/tools/sandbox"
 	"runnel/tools/schema"
@@ -37,10 +38,10 @@ import (
 type Command struct {
 	name   string
 	config config.Command // defaults filled in
-	in     *inputs
-	argv   []template
-	stdin  *template // nil = the null device
-	asks   *template // the question before a call; nil = none
+	in     *inputs.Inputs
+	argv   []word
+	stdin  *inputs.Template // nil = the null device
+	asks   *inputs.Template // the question before a call; nil = none
 	dir    string
 	env    func() []string
 
@@ -63,7 +64,7 @@ func (c *Command) Describe() mcp.Tool {
 		Name:         c.name,
 		Title:        c.config.Title,
 		Description:  cmp.Or(c.config.Description, commandLine(&c.config)),
-		InputSchema:  c.in.schema,
+		InputSchema:  c.in.Schema,
 		OutputSchema: c.outputSchema,
 		Annotations:  c.config.Annotations,
 		Meta:         c.config.Meta,
@@ -79,7 +80,7 @@ const exitNotFound = 127
 // Call runs the command once. If the command cannot be started or fails, the result has isError. Call returns
 // an error only if ctx ends before the command begins, or if the user cannot be asked to confirm.
 func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
-	args, err := c.in.parseArguments(in.Arguments)
+	args, err := c.arguments(in.Arguments)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
@@ -173,11 +174,11 @@ func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output,
 }
 
 // confirm asks the user whether to run the command. If the answer is no, it returns the call's result.
-func (c *Command) confirm(ctx context.Context, in *tools.Call, args arguments) (*mcp.CallToolResult, error) {
+func (c *Command) confirm(ctx context.Context, in *tools.Call, args inputs.Arguments) (*mcp.CallToolResult, error) {
 	if c.asks == nil || in.Confirmed {
 		return nil, nil
 	}
-	question := c.asks.fill(func(name string) string { return shown(args[name].values) })
+	question := c.asks.Fill(func(name string) string { return shown(args[name].Values) })
 	answer, err := in.Ask(ctx, tools.Question{Message: question,
 		Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 	switch {
@@ -211,29 +212,29 @@ func shown(values []string) string {
 }
 
 // prepare fills in the placeholders and finds the program.
-func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
+func (c *Command) prepare(args inputs.Arguments) (s *process.Spec, err error) {
 	s = &process.Spec{Dir: c.dir, Env: slices.Clip(c.env()), Open: c.config.TakesInput(), Pty: c.config.Pty,
 		Stderr: c.config.Stderr, Script: c.config.Shell != ""}
 	if columns, rows, ok := c.config.TerminalSize(); ok {
 		s.Size = pty.Winsize{Rows: uint16(rows), Cols: uint16(columns)}
 	}
-	if s.Argv, err = c.in.expand(c.argv, args); err != nil {
+	if s.Argv, err = expand(c.in, c.argv, args); err != nil {
 		return nil, err
 	}
-	if len(c.argv[0].names) > 0 {
-		if first, err := c.in.expand(c.argv[:1], args); err != nil || len(first) == 0 || first[0] == "" {
+	if len(c.argv[0].Names) > 0 {
+		if first, err := expand(c.in, c.argv[:1], args); err != nil || len(first) == 0 || first[0] == "" {
 			return nil, errors.New("the argument that names the command to run has no value")
 		}
 	}
 	if c.config.Shell != "" {
-		for _, name := range c.in.names {
+		for _, name := range c.in.Names {
 			if a, ok := args[name]; ok {
-				s.Env = append(s.Env, name+"="+a.joined())
+				s.Env = append(s.Env, name+"="+a.Joined())
 			}
 		}
 	}
 	if c.stdin != nil {
-		s.Stdin = new(c.stdin.fill(func(name string) string { return args[name].joined() }))
+		s.Stdin = new(c.stdin.Fill(func(name string) string { return args[name].Joined() }))
 	}
 	s.Path, err = c.find(s.Argv[0])
 	return s, err
@@ -242,10 +243,10 @@ func (c *Command) prepare(args arguments) (s *process.Spec, err error) {
 // Program returns the path of the program that a call would start; "" if an argument names it, or workers run
 // it.
 func (c *Command) Program() (string, error) {
-	if c.OnWorkers() || len(c.argv[0].names) > 0 {
+	if c.OnWorkers() || len(c.argv[0].Names) > 0 {
 		return "", nil
 	}
-	return c.find(c.argv[0].text)
+	return c.find(c.argv[0].Text)
 }
 
 // find looks up a program from the directory where the command runs, which must exist.
@@ -365,7 +366,7 @@ func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
 // offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may be there to answer.
 func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
-	args arguments) (*mcp.CallToolResult, error) {
+	args inputs.Arguments) (*mcp.CallToolResult, error) {
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
 		return refused, err
 	}

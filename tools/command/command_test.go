@@ -124,7 +124,7 @@ func TestDescribeWholeSchema(t *testing.T) {
 	// A property may be named type.
 	typed := mustCommand(t, config.Command{Command: []string{"echo", "{{type}}"},
 		Input: config.Object(`{"type":{"type":"string"}}`)})
-	if !json.Valid(typed.Describe().InputSchema) || len(typed.in.names) != 1 {
+	if !json.Valid(typed.Describe().InputSchema) || len(typed.in.Names) != 1 {
 		t.Errorf("input schema %s", typed.Describe().InputSchema)
 	}
 }

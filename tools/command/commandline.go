@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"runnel/tools/config"
+	"runnel/tools/inputs"
 )
 
 // FromLine makes a command tool from NAME=COMMAND, the value of the flag --tool. The command is split into
@@ -28,7 +29,7 @@ func FromLine(spec string, env config.Base) (*Command, error) {
 	}
 	var names []string
 	for _, word := range words {
-		for _, name := range parseTemplate(word).names {
+		for _, name := range inputs.ParseTemplate(word).Names {
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}

@@ -1,7 +1,7 @@
 // Package command has the tools that run a program and stream what it prints.
 //
 //	config.Command ─ New ─▶ Command
-//	arguments ─ inputs, templates ─▶ argv, environment, stdin ─▶ process.Child
+//	arguments ─ package inputs ─▶ argv, environment, stdin ─▶ process.Child
 //	stdout, stderr ─▶ textStream (escape sequences, UTF-8, secrets, lines) ─▶ the task's log
 //	                     ├─▶ text.Shaper: the text of the result
 //	                     ├─▶ progressMarks: progress
@@ -14,16 +14,15 @@
 // Locks: watcher.mu, taken by those goroutines and by timers that look at unfinished lines; Call.Ready and
 // Call.Match are called under it.
 //
-//	template   a word with placeholders, {{name}}
-//	inputs     the arguments that a tool accepts: names, defaults, the JSON Schema
+//	word       an element of an argv, with placeholders, {{name}}
 //	outcome    how a command ended
 //	recipe     a command in a form that another process can read
 //	record     the output of one run, for the log and for the result
 //
 // Where things stand:
 //
-//	an argument becomes words of the command              expand, template.fill (argv.go)
-//	which arguments a tool accepts                        parseInputs (inputs.go)
+//	an argument becomes words of the command              expand (argv.go), Template.Fill (package inputs)
+//	which arguments a tool accepts                        Parse (package inputs)
 //	how a command ended, and the result that says so      record.outcome, outcome.result (outcome.go)
 //	output becomes structured content                     outcome.structured (outcome.go)
 //	secrets are masked in output                          textStream.Write (record.go)

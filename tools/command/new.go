@@ -14,6 +14,7 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/inputs"
 	"runnel/tools/process"
 	"runnel/tools/schema"
 	"runnel/tools/text"
@@ -73,9 +74,9 @@ func New(name string, conf config.Command, base config.Base) (*Command, error) {
 // checkUsed refuses an input without a placeholder, since the command would never get it. In a script each
 // input is a variable, which the programs that the script starts may read.
 func (c *Command) checkUsed() error {
-	for _, name := range c.in.names {
-		if c.config.Shell == "" && !c.in.used[name] && len(c.argv) > 0 {
-			return &config.Error{Key: c.in.key([]string{"properties", name}),
+	for _, name := range c.in.Names {
+		if c.config.Shell == "" && !c.in.Used[name] && len(c.argv) > 0 {
+			return &config.Error{Key: c.in.Key([]string{"properties", name}),
 				Problem: "the command does not use it", Allowed: "{{" + name + "}} in command or stdin"}
 		}
 	}
@@ -96,7 +97,7 @@ func (c *Command) buildInputs() (err error) {
 		return &config.Error{Problem: fmt.Sprintf("%q is not a name for a tool", c.name),
 			Allowed: "1 to 128 letters, digits, _, - and ."}
 	}
-	c.in, err = parseInputs(c.config.Input, c.config.Required)
+	c.in, err = inputs.Parse(c.config.Input, c.config.Required)
 	return err
 }
 
@@ -114,21 +115,21 @@ func (c *Command) buildProgram() error {
 		return &config.Error{Key: "command[0]", Problem: "is empty", Allowed: "a program's name or path"}
 	}
 	for i, name := range c.config.Options {
-		if !slices.Contains(c.in.names, name) {
+		if !slices.Contains(c.in.Names, name) {
 			return &config.Error{Key: fmt.Sprintf("options[%d]", i),
-				Problem: fmt.Sprintf("%q names no input", name), Allowed: c.in.allowed()}
+				Problem: fmt.Sprintf("%q names no input", name), Allowed: c.in.Allowed()}
 		}
-		c.in.options[name] = true
+		c.in.Options[name] = true
 	}
 	code := scripts(c.config.Command)
 	ended := false // by the word before
 	for i, element := range c.config.Command {
-		t, err := c.in.template(fmt.Sprintf("command[%d]", i), element)
+		t, err := c.in.Template(fmt.Sprintf("command[%d]", i), element)
 		if err != nil {
 			return err
 		}
-		if code[i] && len(t.names) > 0 {
-			name := t.names[0]
+		if code[i] && len(t.Names) > 0 {
+			name := t.Names[0]
 			return &config.Error{
 				Key:     fmt.Sprintf("command[%d]", i),
 				Problem: "{{" + name + "}} is in a script, where its value would be code",
@@ -138,10 +139,10 @@ func (c *Command) buildProgram() error {
 		}
 		// Only directly after "--": in [sudo, --, ssh, "{{host}}"] it ends the options of sudo. find takes an
 		// expression after it (find -- -delete).
-		t.options = ended || len(t.names) == 0 || config.Placeholder().FindStringIndex(element)[0] > 0
+		mayBeOption := ended || len(t.Names) == 0 || config.Placeholder().FindStringIndex(element)[0] > 0
 		ended = element == "--" && !slices.ContainsFunc(c.config.Command[:i], isFind) ||
-			element == "--end-of-options" || ended && len(t.names) > 0
-		c.argv = append(c.argv, *t)
+			element == "--end-of-options" || ended && len(t.Names) > 0
+		c.argv = append(c.argv, word{*t, mayBeOption})
 	}
 	return nil
 }
@@ -172,14 +173,14 @@ func (c *Command) buildShell() error {
 		return &config.Error{Key: "shell", Problem: "cannot be combined with command",
 			Allowed: "one of the two"}
 	}
-	for _, name := range c.in.names {
+	for _, name := range c.in.Names {
 		if !variableName().MatchString(name) {
 			return &config.Error{Key: "input." + name,
 				Problem: "is not a name for an environment variable, which shell makes of it",
 				Allowed: "letters, digits and _, no digit first"}
 		}
 	}
-	for _, name := range c.in.names {
+	for _, name := range c.in.Names {
 		for _, reserved := range systemVariables {
 			if process.SameVariable(name, reserved) ||
 				strings.HasSuffix(reserved, "_") && strings.HasPrefix(name, reserved) {
@@ -189,16 +190,16 @@ func (c *Command) buildShell() error {
 		}
 	}
 	for _, m := range config.Placeholder().FindAllStringSubmatch(c.config.Shell, -1) {
-		if slices.Contains(c.in.names, m[1]) {
+		if slices.Contains(c.in.Names, m[1]) {
 			return &config.Error{Key: "shell", Problem: m[0] + " is not filled in a script",
 				Allowed: inScript(m[1])}
 		}
 	}
-	if err := checkScript(c.config.Shell, c.in.names); err != nil {
+	if err := checkScript(c.config.Shell, c.in.Names); err != nil {
 		return err
 	}
-	for _, word := range process.Shell(c.config.Shell) {
-		c.argv = append(c.argv, template{text: word})
+	for _, text := range process.Shell(c.config.Shell) {
+		c.argv = append(c.argv, word{Template: inputs.Template{Text: text}})
 	}
 	return nil
 }
@@ -207,10 +208,10 @@ func (c *Command) buildShell() error {
 func (c *Command) buildTexts() error {
 	var stdin, confirm error
 	if c.config.Stdin != "" && c.config.Stdin != config.StdinOpen {
-		c.stdin, stdin = c.in.template("stdin", c.config.Stdin)
+		c.stdin, stdin = c.in.Template("stdin", c.config.Stdin)
 	}
 	if c.config.Confirm != "" {
-		c.asks, confirm = c.in.template("confirm", c.config.Confirm)
+		c.asks, confirm = c.in.Template("confirm", c.config.Confirm)
 	}
 	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress), checkWatch(&c.config))
 }
@@ -219,7 +220,7 @@ func (c *Command) buildTexts() error {
 func (c *Command) environment(vars []string) []string {
 	var drop []string
 	if c.config.Shell != "" {
-		drop = c.in.names // runnel's own variables must not look like arguments of the call
+		drop = c.in.Names // runnel's own variables must not look like arguments of the call
 	}
 	env := process.Environ(c.config.Sandbox.Variables(vars), c.dir, c.config.Env, drop...)
 	switch _, ok := process.LookupEnv(env, "TERM"); {

@@ -19,7 +19,7 @@ func TestConfigReachesTheSupervisor(t *testing.T) {
 	}
 	for _, c := range commands {
 		prepare := func(c *Command) (*process.Spec, error) {
-			args, err := c.in.parseArguments(json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`))
+			args, err := c.arguments(json.RawMessage(`{"run": "a b", "packages": ["x", "y"], "host": "h"}`))
 			if err != nil {
 				return nil, err
 			}

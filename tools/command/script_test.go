@@ -91,11 +91,11 @@ func TestArgumentIsNoOption(t *testing.T) {
 		}
 		for range 2 {
 			for _, c := range []*Command{c, allowed} {
-				args, err := c.in.parseArguments(json.RawMessage(test.args))
+				args, err := c.arguments(json.RawMessage(test.args))
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.in.expand(c.argv, args)
+				_, err = expand(c.in, c.argv, args)
 				if c == allowed && err != nil || c != allowed && (err != nil) != (test.refused != "") ||
 					err != nil && !strings.Contains(err.Error(), "options: ["+test.refused+"]") {
 					t.Errorf("%s with %s: %v", test.line, test.args, err)

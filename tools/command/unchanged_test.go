@@ -73,8 +73,8 @@ func serve(t *testing.T, text string) (*served, error) {
 		if err := registry.Add(command); err != nil {
 			t.Fatal(err)
 		}
-		if len(command.argv) > 0 && !strings.Contains(command.argv[0].text, "/") {
-			if err := os.WriteFile(filepath.Join(bin, command.argv[0].text), []byte(stub),
+		if len(command.argv) > 0 && !strings.Contains(command.argv[0].Text, "/") {
+			if err := os.WriteFile(filepath.Join(bin, command.argv[0].Text), []byte(stub),
 				0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +163,7 @@ func (s *served) play(rng *rand.Rand, calls int) {
 		for i := range 4 {
 			arguments := "{}"
 			if i > 0 {
-				arguments = randomArguments(rng, c.in.schema)
+				arguments = randomArguments(rng, c.in.Schema)
 			}
 			kinds = append(kinds, fmt.Sprintf(`{"name":%q,"arguments":%s}`, c.name, arguments))
 		}

@@ -1,4 +1,4 @@
-package command
+package inputs
 
 import (
 	"bytes"
@@ -12,23 +12,24 @@ import (
 	"runnel/tools/config"
 )
 
-// inputs describes the arguments of a command.
-type inputs struct {
-	schema   json.RawMessage            // the JSON Schema that tools/list shows
-	whole    bool                       // the config has the whole schema, not only its properties
-	names    []string                   // of the properties, in the order of the config
-	defaults map[string]json.RawMessage // by property
-	arrays   map[string]bool            // the properties of type array
-	options  map[string]bool            // the properties whose values may begin with "-", as an option does
-	used     map[string]bool            // the properties that a template uses
+// Inputs describes the arguments of a tool.
+type Inputs struct {
+	Schema   json.RawMessage            // the JSON Schema that tools/list shows
+	Names    []string                   // of the properties, in the order of the config
+	Defaults map[string]json.RawMessage // by property
+	Options  map[string]bool            // the properties whose values may begin with "-", as an option does
+	Used     map[string]bool            // the properties that a template uses
+
+	whole  bool            // the config has the whole schema, not only its properties
+	arrays map[string]bool // the properties of type array
 }
 
-// parseInputs reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string
+// Parse reads "input" and "required" of a tool. input is a whole JSON Schema if its "type" is a string
 // (the value of a property named type would be a schema). Otherwise it holds the properties, and no others
 // are allowed: a misspelt argument is an error.
-func parseInputs(input config.Object, required []string) (*inputs, error) {
-	in := &inputs{defaults: map[string]json.RawMessage{}, arrays: map[string]bool{},
-		options: map[string]bool{}, used: map[string]bool{}}
+func Parse(input config.Object, required []string) (*Inputs, error) {
+	in := &Inputs{Defaults: map[string]json.RawMessage{}, arrays: map[string]bool{},
+		Options: map[string]bool{}, Used: map[string]bool{}}
 	if len(input) == 0 {
 		input = config.Object("{}")
 	}
@@ -43,7 +44,7 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 			return nil, &config.Error{Key: "required", Problem: "cannot be combined with a whole schema",
 				Allowed: "required inside input"}
 		}
-		in.schema = input
+		in.Schema = input
 		if properties = rawjson.Member(input, "properties"); properties == nil {
 			properties = json.RawMessage("{}")
 		}
@@ -52,20 +53,20 @@ func parseInputs(input config.Object, required []string) (*inputs, error) {
 		return nil, err
 	}
 	for _, name := range required {
-		if !slices.Contains(in.names, name) {
+		if !slices.Contains(in.Names, name) {
 			return nil, &config.Error{Key: "required", Problem: fmt.Sprintf("%q names no input", name),
-				Allowed: in.allowed()}
+				Allowed: in.Allowed()}
 		}
 	}
 	if !in.whole {
 		inner := func(list json.RawMessage) string { list = bytes.TrimSpace(list); return string(list[1 : len(list)-1]) }
-		in.schema = tools.ObjectSchema(inner(properties),
+		in.Schema = tools.ObjectSchema(inner(properties),
 			inner(rawjson.Encode(append([]string{}, required...))))
 	}
 	return in, nil
 }
 
-func (in *inputs) readProperties(properties json.RawMessage) error {
+func (in *Inputs) readProperties(properties json.RawMessage) error {
 	if properties[0] != '{' && properties[0] != 'n' {
 		return &config.Error{Key: "input.properties", Problem: "is not a mapping",
 			Allowed: "names of arguments, each with its JSON Schema"}
@@ -76,14 +77,14 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 	members := rawjson.Over(properties)
 	for members.Next() {
 		name, schema := string(members.Name), members.Value
-		if !slices.Contains(in.names, name) {
-			in.names = append(in.names, name)
+		if !slices.Contains(in.Names, name) {
+			in.Names = append(in.Names, name)
 		}
 		switch schema[0] {
 		case 't', 'f': // true and false are schemas
 		case '{':
 			if value := rawjson.Member(schema, "default"); value != nil {
-				in.defaults[name] = value
+				in.Defaults[name] = value
 			}
 			if in.arrays[name] = rawjson.StringMember(schema, "type") == "array"; in.arrays[name] {
 				if schema = rawjson.Member(schema, "items"); len(schema) == 0 || schema[0] != '{' {
@@ -92,7 +93,7 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 			}
 			kind := rawjson.StringMember(schema, "type")
 			// One that the config lists.
-			in.options[name] = kind == "integer" || kind == "number" || rawjson.Member(schema, "enum") != nil
+			in.Options[name] = kind == "integer" || kind == "number" || rawjson.Member(schema, "enum") != nil
 		default:
 			return &config.Error{Key: "input." + name, Problem: "is not a JSON Schema",
 				Allowed: "a mapping such as {type: string, description: ...}"}
@@ -101,9 +102,10 @@ func (in *inputs) readProperties(properties json.RawMessage) error {
 	return nil
 }
 
-func (in *inputs) allowed() string {
-	if len(in.names) == 0 {
+// Allowed lists the inputs, for an error.
+func (in *Inputs) Allowed() string {
+	if len(in.Names) == 0 {
 		return "none, because the tool declares no input"
 	}
-	return strings.Join(in.names, ", ")
+	return strings.Join(in.Names, ", ")
 }
