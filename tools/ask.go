@@ -123,6 +123,9 @@ func (q *Question) takesSeveral() bool {
 
 // ask asks the user.
 func (a *audience) ask(ctx context.Context, q Question) (Answer, error) {
+	if a.parent != nil {
+		return a.parent.ask(ctx, q)
+	}
 	if !a.canDo("elicitation/create", nil) {
 		return Answer{}, ErrCannotAsk
 	}
@@ -195,6 +198,9 @@ func (a *audience) request(ctx context.Context, method string,
 // pass asks the client what another server asks. A client of the stateless era gets it with the answer to the
 // call, or with its task.
 func (a *audience) pass(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
+	if a.parent != nil {
+		return a.parent.pass(ctx, method, params)
+	}
 	c, form := a.caller(), method == "elicitation/create" && !isByURL(params)
 	handshake := c != nil && c.Era == rpc.Handshake
 	switch {

@@ -29,6 +29,8 @@ type audience struct {
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
 	far     tasks.FarClient // in a worker, instead of a caller
 	apart   bool            // the call runs in another process, or tries to; set before it begins
+	parent  *audience       // of the call that has made this one, which asks for it; nil = a client has made it
+	depth   int             // how many calls stand above this one
 
 	mu        sync.Mutex
 	end       signal.Latch   // set when the task has ended

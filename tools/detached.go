@@ -28,7 +28,7 @@ func (c *Call) Detach(ctx context.Context, tool any,
 	defer c.audience.placed.Set()
 	call := &Detached{TaskID: c.TaskID, Tool: rawjson.Encode(tool), Arguments: c.Arguments, Polls: c.polls(),
 		Secrets:  c.run.Secrets(),
-		Flattens: known(c.caller).Flattens, Known: c.audience.known.Done(), Ended: c.run.Ended()}
+		Flattens: c.caller != nil && known(c.caller).Flattens, Known: c.audience.known.Done(), Ended: c.run.Ended()}
 	call.Client.MaxResult, call.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
 		return err
@@ -49,8 +49,7 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer,
 	}
 	defer c.audience.placed.Set()
 	o.Arguments, o.Polls = c.Arguments, c.polls()
-	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: len(c.caller.Meta.ProgressToken) > 0 &&
-		follow == nil}
+	o.Client = tasks.FarClient{Asks: c.Asks(), Progress: c.wantsProgress() && follow == nil}
 	o.Client.MaxResult, o.Client.MaxError = c.server.shows(c.caller)
 	if err := c.run.Offer(ctx, o); err != nil {
 		return err
@@ -79,7 +78,7 @@ func (c *Call) HandBack(ctx context.Context, confirmed bool) error {
 // goElsewhere reports the progress of a call in another process to a client that wants progress: that it
 // waits, and what follow finds in the output.
 func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Reader)) {
-	if len(c.caller.Meta.ProgressToken) == 0 {
+	if !c.wantsProgress() {
 		return
 	}
 	c.run.Hold()
@@ -94,6 +93,9 @@ func (c *Call) goElsewhere(follow func(ctx context.Context, output *partials.Rea
 		follow(ctx, output)
 	})
 }
+
+// wantsProgress reports whether the call has a client that wants progress.
+func (c *Call) wantsProgress() bool { return c.caller != nil && len(c.caller.Meta.ProgressToken) > 0 }
 
 // tellWaiting reports as progress that the call waits for a worker, until the call has ended.
 func (c *Call) tellWaiting() {
@@ -119,7 +121,10 @@ func (c *Call) tellWaiting() {
 func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte,
 	log zerolog.Logger) (*run.Run, error) {
 	e := newEntry(t)
-	s := &service{runner: runner, taken: *call, o: ServeOptions{Log: log}}
+	s := &service{registry: call.Tools, runner: runner, taken: *call, o: ServeOptions{Log: log, Source: noSource{}}}
+	if s.registry == nil {
+		s.registry = &Registry{}
+	}
 	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.far = call.Client
 	spec := s.spec(e, call.Arguments, d, run.Spec{})

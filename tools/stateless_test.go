@@ -65,10 +65,15 @@ func serveRegistry(t *testing.T, registry *Registry) *statelessClient {
 // call calls the tool with SEP-2998 and a progress token.
 func (c *statelessClient) call(id int, more string) {
 	c.t.Helper()
+	c.callTool(id, "tool", more)
+}
+
+func (c *statelessClient) callTool(id int, tool, more string) {
+	c.t.Helper()
 	const meta = `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{},"partialResults":{}},"progressToken":%d,"partialResultToken":%d}`
 	if _, err := fmt.Fprintf(c.in,
-		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"tool","_meta":`+meta+`%s}}`+"\n",
-		id, id, id, more); err != nil {
+		`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"_meta":`+meta+`%s}}`+"\n",
+		id, tool, id, id, more); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -103,6 +103,7 @@ type server interface {
 	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error)
 	recentOf(ctx context.Context, c *rpc.Caller, tool string,
 		arguments json.RawMessage) (id string, err error)
+	makeChild(ctx context.Context, parent *Call, tool string, arguments json.RawMessage) (*Child, error)
 	startable(tool string) (title string, ok bool)
 	startables() (specs []mcp.Tool)
 	log() *zerolog.Logger
@@ -278,6 +279,8 @@ type Detached struct {
 	// call (Ended), the supervisor ends, too.
 	Known <-chan struct{} `json:"-"`
 	Ended <-chan struct{} `json:"-"`
+
+	Tools *Registry `json:"-"` // of the worker, for the calls that the call makes; nil = it can make none
 
 	// These are set in a worker: how the call was offered, and what is closed when the worker takes no more
 	// calls. A call that has not begun by then is offered again.

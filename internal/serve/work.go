@@ -307,7 +307,8 @@ func (w *worker) begin(o *tasks.Offered) bool {
 		return false
 	}
 	call := &tools.Detached{TaskID: o.Task.ID, Arguments: o.Arguments, Polls: o.Polls, Host: w.host,
-		Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving}
+		Confirmed: o.Confirmed, Client: o.Client, Offer: o.Offer, Leaving: w.leaving,
+		Tools: w.set.Tools}
 	run, err := tools.Take(context.Background(), w.runners[o.Task.Owner], call, tool,
 		rawjson.Encode(map[string]any{"host": w.host, "pid": os.Getpid()}), w.log)
 	if err != nil {

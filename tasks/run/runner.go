@@ -271,6 +271,9 @@ func (r *Runner) Idle() bool {
 	return len(r.live)+len(r.working)+len(r.hidden) == 0
 }
 
+// Closing reports whether Close has begun: what runs is being stopped, and not cancelled by a client.
+func (r *Runner) Closing() bool { return r.ctx.Err() != nil }
+
 // Close cancels everything that runs and returns when it has ended: no goroutine of a tool and no child is
 // left, except those that GiveUp leaves.
 func (r *Runner) Close() {

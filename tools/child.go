@@ -1,0 +1,105 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
+	"runnel/tasks/feed"
+	"runnel/tasks/run"
+)
+
+// Child is a task that a call has made of another tool of this runnel. It has an id and a log of its own, is
+// listed, and belongs to the owner of the call. It is cancelled when the task of the call ends before it. What
+// its tool asks is asked by the call.
+type Child struct {
+	run     *run.Run
+	begun   chan struct{} // closed by Begin
+	release func() bool   // the end of the call's task no longer cancels it
+}
+
+// maxDepth is how many tasks may stand above a child: a tool that calls itself, through others or not, would
+// otherwise never end.
+const maxDepth = 8
+
+// MakeChild makes a child of the call. It is stored when MakeChild returns, but its tool runs from Begin on, so
+// that its id can be noted before: a child that is not begun is cancelled with Cancel. The error is for a model
+// or a person to read.
+func (c *Call) MakeChild(ctx context.Context, tool string, arguments json.RawMessage) (*Child, error) {
+	if c.run == nil {
+		return nil, errors.New("the call is no task") // in a test
+	}
+	return c.server.makeChild(ctx, c, tool, arguments)
+}
+
+// makeChild implements Call.MakeChild. The child has no client of its own, like a call in a worker.
+func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
+	arguments json.RawMessage) (*Child, error) {
+	if parent.audience.depth == maxDepth {
+		return nil, fmt.Errorf("%s has not been started: %d tasks stand above it already", tool, maxDepth)
+	}
+	e := s.lookup(ctx, parent.caller, tool)
+	if e == nil || e.extra || e.forApp {
+		return nil, fmt.Errorf("unknown tool: %q", tool)
+	}
+	if len(arguments) == 0 {
+		arguments = json.RawMessage("{}")
+	}
+	if _, err := e.fit(arguments, s.runner.Secrets()); err != nil {
+		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
+	}
+	d := s.deliver(nil, false, feed.ByResult)
+	d.audience.parent, d.audience.depth = parent.audience, parent.audience.depth+1
+	d.audience.far.Asks = parent.Asks()
+	spec := s.spec(e, arguments, d, run.Spec{Handle: true})
+	spec.ClientName = hostName(parent.caller)
+	child := &Child{begun: make(chan struct{})}
+	work := spec.Work
+	spec.Work = func(ctx context.Context, r *run.Run) run.Done {
+		select {
+		case <-child.begun:
+			return work(ctx, r)
+		case <-ctx.Done():
+			return run.Done{Result: mcp.ErrorResult("it has not begun")}
+		}
+	}
+	var err error
+	if child.run, err = s.runner.Make(ctx, spec); err != nil {
+		return nil, err
+	}
+	d.begin(child.run)
+	d.Start()
+	child.release = context.AfterFunc(parent.run.Context(), func() {
+		if !s.runner.Closing() { // otherwise it ends as the call does, or goes on where it runs
+			child.Cancel(fmt.Sprintf("task %s, which began it, has ended", parent.TaskID))
+		}
+	})
+	return child, nil
+}
+
+// ID returns the id of the child's task.
+func (c *Child) ID() string { return c.run.ID() }
+
+// Begin lets the child's tool run. It is called once.
+func (c *Child) Begin() { close(c.begun) }
+
+// Log returns the child's output, which can be read while it runs and later.
+func (c *Child) Log() *partials.Log { return c.run.Log() }
+
+// Progress returns how far the child has come, as its tool reports it.
+func (c *Child) Progress() tasks.Progress { return c.run.Task().Progress }
+
+// Wait waits for the child's end and returns its task, with the outcome. It does not return before, since a
+// child ends soon after the task of its call.
+func (c *Child) Wait() tasks.Task {
+	<-c.run.Ended()
+	c.release()
+	return c.run.Task()
+}
+
+// Cancel cancels the child, begun or not. It does nothing if the child has ended.
+func (c *Child) Cancel(message string) { c.run.Cancel(message) }
