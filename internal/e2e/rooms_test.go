@@ -26,8 +26,10 @@ var rooms = map[string][]string{
 	"runnel/internal/oauth/oauthtest": {},
 	// The headers that both sides must agree on.
 	"runnel/internal/headers": {"runnel/rpc/rawjson"},
+	// Streams of events, of servers of MCP and of models.
+	"runnel/internal/sse": {},
 	// The other side of it.
-	"runnel/rpc/http/client": {"runnel/rpc", "runnel/internal/headers", "runnel/rpc/mcp",
+	"runnel/rpc/http/client": {"runnel/rpc", "runnel/internal/headers", "runnel/internal/sse", "runnel/rpc/mcp",
 		"runnel/rpc/rawjson"},
 	// Text knows nothing of tools.
 	"runnel/partials": {"runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tools/text"},

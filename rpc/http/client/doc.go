@@ -27,7 +27,7 @@
 // Where things stand:
 //
 //	a line becomes a request                  Transport.send (transport.go), link.headersOf (headers.go)
-//	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (events.go)
+//	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (tries.go)
 //	a response with an error status           request.refused (request.go)
 //	nothing is served at the URL              Dial, servesMCP (dial.go)
 //	credentials go to no other server         sameServer (link.go)

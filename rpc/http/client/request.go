@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"runnel/internal/headers"
+	"runnel/internal/sse"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -196,27 +198,28 @@ func (c *request) events(response *http.Response) (again bool, err error) {
 		c.tries.connected()
 	}
 	var unusable error
-	err = readEvents(response.Body, c.o.MaxLine, func(e event) {
-		if c.resumes() && (c.standing || len(e.data) > 0) {
+	err = sse.Read(bufio.NewReaderSize(response.Body, 64<<10), c.o.MaxLine, func(e sse.Event) error {
+		if c.resumes() && (c.standing || len(e.Data) > 0) {
 			c.tries.received()
 		}
-		if e.retry >= 0 {
-			c.tries.least = e.retry
+		if e.Retry >= 0 {
+			c.tries.least = e.Retry
 		}
-		if len(e.data) > 0 && (e.name == "" || e.name == "message") {
-			if err := c.deliver(e.data, response); err != nil && unusable == nil && c.ctx.Err() == nil {
+		if len(e.Data) > 0 && (e.Name == "" || e.Name == "message") {
+			if err := c.deliver(e.Data, response); err != nil && unusable == nil && c.ctx.Err() == nil {
 				unusable = err
 				c.o.Log.Warn().Str("call", c.method).AnErr("why", c.redacted(err)).
 					Msg("http: an event of the server cannot be used")
 			}
 		}
 		// "Resumable SSE streams via Last-Event-ID are not supported" in 2026-07-28.
-		if e.id != "" && !c.stateless {
-			c.lastEvent = e.id
+		if e.ID != "" && !c.stateless {
+			c.lastEvent = e.ID
 		}
+		return nil
 	})
 	switch {
-	case errors.Is(err, errEventTooLong):
+	case errors.Is(err, sse.ErrTooLong):
 		if c.standing {
 			c.fail(c.tooLong())
 		}
