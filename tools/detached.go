@@ -150,7 +150,20 @@ func (c *Call) Begin(ctx context.Context) error {
 	if attempt < 2 || host == "" {
 		return nil
 	}
-	line := fmt.Sprintf("[attempt %d on %s]\n", attempt, host)
+	return c.sayLine(ctx, fmt.Sprintf("[attempt %d on %s]\n", attempt, host))
+}
+
+// SayAttempt writes to the log that another attempt begins, and why: what the one before has written stays. A
+// tool that retries calls it with 2 for the second attempt. It fails if the call has ended.
+func (c *Call) SayAttempt(ctx context.Context, attempt int, why string) error {
+	if c.run == nil { // in a test
+		return nil
+	}
+	return c.sayLine(ctx, fmt.Sprintf("[attempt %d: %s]\n", attempt, why))
+}
+
+// sayLine writes a line of runnel's own to the log, below what the tool has written.
+func (c *Call) sayLine(ctx context.Context, line string) error {
 	if size := c.run.Log().Size(); size > 0 {
 		last, _, err := c.run.Log().ReadAt(ctx, size-1, 1)
 		if chunks := last.Chunks(); err == nil && len(chunks) > 0 &&

@@ -20,7 +20,6 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
-	"runnel/tools/artifacts"
 	"runnel/tools/config"
 	"runnel/tools/inputs"
 	"runnel/tools/process"
@@ -113,64 +112,7 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 	if err := in.Begin(ctx); err != nil {
 		return nil, err
 	}
-	return c.run(ctx, in, out, spec), nil
-}
-
-// run runs the command of a call.
-func (c *Command) run(ctx context.Context, in *tools.Call, out *tools.Output,
-	spec *process.Spec) *mcp.CallToolResult {
-	variables, err := newVariablesFile(in)
-	if err != nil {
-		return mcp.ErrorResult(err.Error())
-	}
-	defer variables.remove()
-	if variables != nil {
-		spec.Env = append(spec.Env, process.VariablesVariable+"="+variables.path)
-	}
-	if err := c.confine(in, spec, variables); err != nil {
-		return mcp.ErrorResult(err.Error())
-	}
-	proxy, endProxy := c.reach(ctx, in, spec)
-	defer endProxy()
-
-	made := artifacts.Watch(c.dir, c.config.Artifacts)
-	defer made.Close()
-
-	began := time.Now()
-	p, err := process.Start(spec)
-	if err != nil {
-		return mcp.ErrorResult(err.Error())
-	}
-	out.Log().SetLimit(int64(*c.config.MaxOutput))
-	r := newRecord(ctx, &c.config, out, in.MaxResult(c.maxResult()), newWatcher(&c.config, in))
-	endInput := c.feed(ctx, in, p, r)
-	ending := p.Run(ctx, &r.stdout, &r.stderr, process.Limits{
-		Timeout: time.Duration(c.config.Timeout),
-		Idle:    time.Duration(c.config.IdleTimeout),
-		Grace:   time.Duration(*c.config.Grace),
-	})
-	endInput()
-	r.stdout.finish()
-	r.stderr.finish()
-	o := r.outcome(ending, time.Since(began))
-	o.check(c.outputs)
-	if err := variables.merge(ctx, in); err != nil {
-		o.fail(err.Error())
-	}
-	o.bounds = refused(proxy, in.CanAsk())
-	if o.failed() {
-		if o.bounds == "" {
-			o.bounds = cmp.Or(c.askToWrite(ctx, in, o.last()), c.bounds(o.last()))
-		}
-		o.most = in.MaxError(c.maxResult())
-		in.Said.Status = o.statusMessage()
-	}
-	files := made.Collect(ctx, in, out.Secrets())
-	in.Said.Rest = new(append(o.end(), files...))
-	result := o.result(in.LeftOut(ctx))
-	result.Content = append(result.Content, files...)
-	in.Said.Truncated = o.Truncated
-	return result
+	return c.attempts(ctx, in, out, spec), nil
 }
 
 // confirm asks the user whether to run the command. If the answer is no, it returns the call's result.
@@ -372,7 +314,7 @@ func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
 	}
 	o := tasks.Offer{
 		Class: c.config.Runs, Priority: tasks.Priority(c.config.Priority), Confirmed: c.asks != nil,
-		Timeout: time.Duration(*c.config.QueueTimeout), Retries: c.config.Retry,
+		Timeout: time.Duration(*c.config.QueueTimeout), Retries: c.config.Retry.Times,
 	}
 	if err := in.Offer(ctx, o, c.follow(out)); err != nil {
 		return nil, fmt.Errorf("%s cannot be run by a worker: %w", c.name, err)

@@ -82,7 +82,7 @@ type Command struct {
 	QueueTimeout *Duration `yaml:"queueTimeout"`
 	// Priority is that of its calls among those that wait for workers: low, normal (default), high.
 	Priority string `yaml:"priority"`
-	Retry    int    `yaml:"retry"` // how often it is started again after its worker has died
+	Retry    Retry  `yaml:"retry"` // how often a call is begun again
 
 	// The command outlives runnel: a process of its own runs it (internal/detach).
 	Detach Detach `yaml:"detach"`
@@ -148,9 +148,6 @@ const (
 	// limitMaxResult leaves room on the line for the rest of the result, such as a link to the log.
 	limitMaxResult = Size(mcp.MaxContent - 32<<10)
 )
-
-// limitRetry is more often than anybody needs.
-const limitRetry = 100
 
 // StdinOpen is the value of Command.Stdin for a pipe that stays open for what comes while the command runs.
 const StdinOpen = "open"
@@ -219,8 +216,9 @@ func (c *Command) Complete() (err error) {
 		"is impossible with runs: a worker's call outlives this process anyway", "never")
 	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs",
 		"is impossible with task: forbidden, since a worker's call is a task", "task: optional")
-	check(0 <= c.Retry && c.Retry <= limitRetry, "retry", fmt.Sprintf("%d is out of range", c.Retry),
-		fmt.Sprintf("0 to %d", limitRetry))
+	if wrong := c.Retry.complete(); wrong != nil {
+		check(false, Join("retry", wrong.Key), wrong.Problem, wrong.Allowed)
+	}
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)),
 		fmt.Sprintf("at most %d", limitWatch))
