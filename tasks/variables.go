@@ -78,7 +78,8 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	if err == nil && len(encoded) > maxVariables {
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
 			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) &&
-				!strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix)
+				!strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix) &&
+				!strings.HasPrefix(name, WorkPrefix) && name != ResumeNote
 		})
 		encoded, err = json.Marshal(merged)
 	}
@@ -145,6 +146,8 @@ func checkVariables(patch json.RawMessage) error {
 //	runnel/password      set by the process that runs the task: its program asks for a password
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
+//	runnel/resume        set by the process that runs the task: it can be continued (resume.go)
+//	runnel/work/NAME     set by the process that runs the task: what its work has done, for the one that continues it
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //
 // Every process sets progress, times, matches and place for the tasks that it runs, so that others see them,

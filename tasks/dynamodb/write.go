@@ -235,7 +235,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	work := string(r.Stored.Work)
 	taken := sp.update(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work",
-		"#keeper = :before AND attribute_not_exists(#work)",
+		"#keeper = :before",
 		item{":me": text(sp.of.Keeper), ":work": text(work), ":before": text(before)})
 	return settled(sp.write(ctx, taken, sp.marking(r, false)),
 		func(there item) bool { return sp.keeps(there) && textOf(there, "work") == work })

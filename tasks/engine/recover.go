@@ -21,6 +21,9 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 		(m.Keeper == sp.Keeper || r.Stored.Offer.Retries > 0):
 		return sp.waitAgain(ctx, r, m.Keeper != sp.Keeper) // a stray of this process was taken, but not begun
 	}
+	if !m.Hidden && r.resumes() && r.LeftAt(sp.Now()) {
+		return nil // it goes on in the process that takes it
+	}
 	r.Stored.Keeper = m.Keeper // that of a damaged record is unknown
 	hidden := r.Stored.Hidden && r.Damage == nil
 	ended, err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) })

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"runnel/partials"
@@ -28,90 +29,19 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 		sp.Want(id)
 		return nil
 	}
+	if r.resumes() {
+		// A keeper without a lease that lives all the same is fenced off: its task was to end anyway.
+		alive, err := sp.Alive(ctx)
+		if err == nil && !slices.Contains(alive, r.Stored.Keeper) {
+			_, err = sp.conclude(ctx, r, func(t *tasks.Task) {
+				t.EndUnkept(ctx, mcp.TaskCancelled, "cancelled while no runnel ran it")
+			})
+			return err
+		} else if err != nil {
+			return err
+		}
+	}
 	return sp.Ask(ctx, r)
-}
-
-// Take implements tasks.State.
-func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
-	sp, err := s.Space(ctx, t.Owner)
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	sp.mu.Lock()
-	r := sp.latest
-	sp.latest = nil
-	sp.mu.Unlock()
-	if r != nil && r.ID == t.ID {
-		if taken, err := s.take(ctx, sp, r, t, work); !errors.Is(err, tasks.ErrFenced) {
-			return taken, err
-		}
-	}
-	if r, err = sp.Lookup(ctx, t.ID); err != nil {
-		return tasks.Task{}, err
-	}
-	return s.take(ctx, sp, r, t, work)
-}
-
-// take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
-// one.
-func (s *State) take(
-	ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte,
-) (tasks.Task, error) {
-	if r.Terminal() || r.Stored.Work != nil {
-		return tasks.Task{}, errors.New("the task has ended, or another process runs it")
-	}
-	if left, err := sp.endLeft(ctx, r); err != nil {
-		return tasks.Task{}, err
-	} else if left {
-		return tasks.Task{}, tasks.ErrEnded
-	}
-	before := r.Stored.Keeper
-	r.Stored.Keeper = s.Keeper
-	r.Stored.Work = work
-	r.Stored.Writer = s.Keeper
-	r.Stored.Variables = nil
-	if r.Stored.Offer != nil {
-		r.Stored.Offer.Attempt++
-	}
-	r.take()
-	r.Log, r.Segments = t.Log, t.Segments
-	k := sp.backing(r)
-	k.numbers = true
-	if r.Attempt > 1 {
-		if err := k.resume(ctx); err != nil {
-			return tasks.Task{}, err
-		}
-	}
-	if err := sp.Take(ctx, r, before); err != nil {
-		there, unread := sp.Read(ctx, t.ID)
-		// It may still be stored: then a sweep finds out, or Close.
-		if unread != nil || there.Stored.Keeper == before {
-			sp.mu.Lock()
-			sp.unanswered[t.ID] = struct{}{}
-			sp.mu.Unlock()
-		}
-		if unread != nil || there.Stored.Keeper != s.Keeper {
-			return tasks.Task{}, err
-		}
-		r.Revision = there.Revision // it was stored without being acknowledged
-	}
-	k.begin()
-	return r.Task, nil
-}
-
-// Taken implements tasks.State.
-func (s *State) Taken(ctx context.Context, id string) (bool, error) {
-	for _, sp := range s.opened() {
-		k := sp.kept(id)
-		if k == nil {
-			continue
-		}
-		if mine, err := k.mine(ctx); mine || err != nil {
-			return false, err
-		}
-		sp.forget(id)
-	}
-	return true, nil
 }
 
 const (

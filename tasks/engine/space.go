@@ -42,6 +42,7 @@ type Space struct {
 	sweeping sync.Mutex           // held across I/O, before clearing
 	missed   map[string]time.Time // processes without a lease, and when this one noticed
 	stale    map[Mark]time.Time   // marks without a record, and when this process noticed
+	absent   map[string]time.Time // keepers of tasks that resume without a lease, and when this process noticed; guarded by mu
 	strays   map[string]bool      // tasks marked as this process's that it did not run at the last look
 
 	line line

@@ -179,6 +179,11 @@ func (s *State) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all spaces together
 	defer cancel()
 	for _, sp := range s.opened() {
+		for _, k := range sp.mine() { // tasks that go on elsewhere
+			k.mu.Lock()
+			_ = k.flush(ctx) // else they lack the last of their output
+			k.mu.Unlock()
+		}
 		sp.Stop()
 		sp.returnUnanswered(ctx)
 		sp.Leave(ctx)
@@ -194,7 +199,7 @@ func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
 		live: map[string]*backing{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{},
 		doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
 		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
-		following: map[*partials.Log]*following{},
+		following: map[*partials.Log]*following{}, absent: map[string]time.Time{},
 	}
 	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
 		sum := sha256.Sum256([]byte(owner))

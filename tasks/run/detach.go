@@ -2,7 +2,9 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
+	"strings"
 	"time"
 
 	"runnel/internal/pause"
@@ -116,6 +118,14 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		return nil, err
 	}
 	run.task, run.taken = t, true
+	run.earlier = map[string]json.RawMessage{}
+	for key, a := range readNotes(t.Variables, t.Attempt).answers {
+		if strings.HasPrefix(key, lastingKey) && a.Error == nil {
+			run.earlier[key] = a.Result
+		}
+	}
+	// What its keeper before has asked is not open here.
+	run.task.Status, run.task.StatusMessage = mcp.TaskWorking, ""
 	if err := run.forgetNotes(ctx); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")
 	}

@@ -33,6 +33,10 @@ func (r *Run) expire() {
 
 // abort ends the run as failed. The result of its work does not count.
 func (r *Run) abort(why error) {
+	if why == errClosed && r.resumes() {
+		r.leave()
+		return
+	}
 	r.finish(errClosed, mcp.TaskFailed, why.Error(), &tasks.Outcome{Result: mcp.ErrorResult(why.Error())})
 }
 

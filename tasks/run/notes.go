@@ -51,7 +51,7 @@ type notes struct {
 	times     tasks.Times
 	matches   tasks.Matches
 	password  *tasks.PasswordPrompt // nil = the program asks for none
-	names     []string              // of all that an attempt may leave
+	names     []string              // of all that an attempt may leave, but those of lasting questions
 }
 
 // readNotes reads the notes of an attempt from variables, and the names of those of all attempts. Damaged
@@ -63,13 +63,16 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 	}
 	for it := rawjson.Over(variables); it.Next(); {
 		name := string(it.Name)
-		if !strings.HasPrefix(name, tasks.NotePrefix) || name == tasks.PlaceNote || name == tasks.HandedNote {
+		if !strings.HasPrefix(name, tasks.NotePrefix) || name == tasks.PlaceNote || name == tasks.HandedNote ||
+			name == tasks.ResumeNote || strings.HasPrefix(name, tasks.WorkPrefix) {
 			continue
 		}
-		n.names = append(n.names, name)
+		if lasts := strings.Contains(name, "/"+lastingKey); !lasts {
+			n.names = append(n.names, name)
+		}
 		if key, ok := strings.CutPrefix(name, tasks.QuestionPrefix); ok {
 			var q questionNote
-			if strings.HasPrefix(key, ofAttempt(attempt, questionKey)) &&
+			if (strings.HasPrefix(key, ofAttempt(attempt, questionKey)) || strings.HasPrefix(key, lastingKey)) &&
 				json.Unmarshal(it.Value, &q) == nil && q.Method != "" {
 				n.questions = append(n.questions, newQuestion(key, q))
 			}

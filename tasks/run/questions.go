@@ -15,8 +15,12 @@ import (
 	"runnel/tasks"
 )
 
-// questionKey begins the key of every question.
-const questionKey = "question-"
+const (
+	// questionKey begins the key of every question.
+	questionKey = "question-"
+	// lastingKey begins the keys of those with a name of their own.
+	lastingKey = questionKey + "for-"
+)
 
 // Ask opens a question. It fails with ErrEnded if the task has ended, and if the question cannot be stored.
 // Wait for Answered, Refused or Closed, and then call Close.
@@ -29,10 +33,13 @@ func (r *Run) Ask(q *Question) error {
 	q.run = r
 	q.view = &r.View
 	q.key = ofAttempt(r.task.Attempt, fmt.Sprint(questionKey, r.asked))
+	if q.Name != "" {
+		q.key = lastingKey + q.Name
+	}
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
-	q.published = r.taken || r.runner.o.Fronts && r.kept == handle
+	q.published = r.taken || (r.runner.o.Fronts || q.Name != "") && r.kept == handle
 	r.mu.Unlock()
 	var err error
 	if q.published { // before the status, so that a follower who sees the status finds the question
@@ -40,6 +47,11 @@ func (r *Run) Ask(q *Question) error {
 	}
 	if err == nil {
 		err = r.updateStatus(true)
+	}
+	if a, answered := r.earlier[q.key]; answered && err == nil {
+		if _, wrong := q.Read(a); wrong == nil {
+			err = r.Answer(r.ctx, map[string]json.RawMessage{q.key: a})
+		}
 	}
 	if err != nil {
 		_ = r.closeQuestion(q) // the status may not be stored either, but it is announced

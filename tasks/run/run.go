@@ -60,8 +60,9 @@ type Run struct {
 	kept           kept      // changes while changing is held, too
 	errorCompletes bool      // an error result completes the task, too
 	deliveries     deliveries
-	asked          int         // number of questions so far
-	hideTimer      *time.Timer // hides a run without a handle that may get one (history.go); nil for others
+	asked          int                        // number of questions so far
+	hideTimer      *time.Timer                // hides a run without a handle that may get one (history.go); nil for others
+	earlier        map[string]json.RawMessage // answers to lasting questions from before Take, by key; set by it
 	sampler        sampler
 	matching       matching
 }
@@ -141,6 +142,9 @@ type Question struct {
 	// Set by the asker.
 	Request mcp.InputRequest
 	Message string // the task's status message
+	// Name, if not "", makes it a lasting question: any process can answer it, also while none runs the task, and
+	// the process that continues the task finds the answer when it asks again. A name is asked once in a task.
+	Name string
 	// It has been or will be sent to a client, so tasks/result does not send it again.
 	Sent  bool
 	Check func(content json.RawMessage) error // checks the content of an accepted answer; nil = no check

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
 
@@ -47,12 +48,17 @@ func (d *database) recover(keeper string) error {
 	var left []row
 	err := d.each(ctx, func(scan func(...any) error) error {
 		var r row
-		var created int64
-		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &r.Detached, &r.hidden)
-		r.CreatedAt, r.TTL = time.Unix(0, created), d.o.History.Age
+		var created, ttl int64
+		var asked bool
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &ttl, &r.Detached, &r.hidden, &asked, (*[]byte)(&r.Variables))
+		r.CreatedAt, r.TTL = time.Unix(0, created), time.Duration(ttl)
+		if !r.hidden && !asked && r.LeftAt(d.o.Now()) {
+			return err // it goes on in the process that takes it
+		}
+		r.asked, r.TTL = asked, d.o.History.Age
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, created, work IS NOT NULL, expires < 0 FROM task WHERE keeper = ? AND (expires >= 0 OR ?)",
+	}, "SELECT number, id, owner, tool, created, ttl, work IS NOT NULL, expires < 0, asked, variables FROM task WHERE keeper = ? AND (expires >= 0 OR ?)",
 		keeper, d.o.History.Calls > 0)
 	if err != nil {
 		return err
@@ -74,7 +80,11 @@ func (d *database) recover(keeper string) error {
 		// The part that can be read is shown.
 		_ = d.read.QueryRowContext(ctx, "SELECT max(stop) FROM log WHERE task = ?", r.number).Scan(&end)
 		r.Log = partials.Stored(d.output(r), end.Int64)
-		r.FailOrphan(ctx)
+		if r.asked && tasks.Resumes(r.Variables) != "" {
+			r.EndUnkept(ctx, mcp.TaskCancelled, "cancelled while no runnel ran it")
+		} else {
+			r.FailOrphan(ctx)
+		}
 		r.UpdatedAt = d.o.Now()
 		outcome, err := tasks.EncodeOutcome(&r.Task)
 		if err != nil {

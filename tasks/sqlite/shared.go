@@ -13,8 +13,15 @@ import (
 )
 
 // Ask implements tasks.State.
-func (s *State) Ask(_ context.Context, owner, id string) error {
-	return s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+func (s *State) Ask(ctx context.Context, owner, id string) error {
+	err := s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+	if err == nil { // one that no process runs ends now
+		_, err = s.Head(ctx, owner, id)
+	}
+	if errors.Is(err, tasks.ErrNotFound) {
+		err = nil
+	}
+	return err
 }
 
 // heedInterval is how often a process that runs tasks looks for requests of others.
@@ -51,36 +58,6 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 		fenced = slices.Collect(maps.Keys(left))
 	}
 	return asked, fenced, errors.Join(lost, err)
-}
-
-// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it.
-// All others follow what the supervisor writes.
-
-// Take implements tasks.State.
-func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
-	d, err := s.open()
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	var taken int64
-	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND work IS NULL", d.lease.name, work, t.ID, t.Owner)
-		return err
-	}})
-	if err == nil && taken == 0 {
-		err = errors.New("the task has ended, or another process runs it")
-	}
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	r, err := d.row(ctx, t.Owner, t.ID, "outcome", d.o.Now().UnixNano())
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	r.Log, r.Segments = t.Log, t.Segments
-	d.keep(&backing{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments,
-		numbers: true})
-	return r.Task, nil
 }
 
 // Taken implements tasks.State.

@@ -21,6 +21,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 		"one end":                  oneEnd,
 		"variables from elsewhere": variablesFromElsewhere,
 		"takes":                    takes,
+		"left to others":           leftToOthers,
 		"races for the end":        racesForTheEnd,
 		"fenced":                   formerKeeper,
 		"seen whole":               seenWhole,

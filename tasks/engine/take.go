@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"runnel/tasks"
+)
+
+// Take implements tasks.State.
+func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
+	sp, err := s.Space(ctx, t.Owner)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	sp.mu.Lock()
+	r := sp.latest
+	sp.latest = nil
+	sp.mu.Unlock()
+	if r != nil && r.ID == t.ID {
+		if taken, err := s.take(ctx, sp, r, t, work); !errors.Is(err, tasks.ErrFenced) {
+			return taken, err
+		}
+	}
+	if r, err = sp.Lookup(ctx, t.ID); err != nil {
+		return tasks.Task{}, err
+	}
+	return s.take(ctx, sp, r, t, work)
+}
+
+// take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
+// one.
+func (s *State) take(
+	ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte,
+) (tasks.Task, error) {
+	resumes := r.resumes()
+	if r.Terminal() || r.Stored.Work != nil && !resumes {
+		return tasks.Task{}, errTaken
+	}
+	if resumes {
+		if gone, err := sp.keeperGone(ctx, r); err != nil {
+			return tasks.Task{}, err
+		} else if !gone {
+			return tasks.Task{}, errTaken
+		}
+	}
+	if left, err := sp.endLeft(ctx, r); err != nil {
+		return tasks.Task{}, err
+	} else if left {
+		return tasks.Task{}, tasks.ErrEnded
+	}
+	before := r.Stored.Keeper
+	r.Stored.Keeper = s.Keeper
+	r.Stored.Work = work
+	r.Stored.Writer = s.Keeper
+	r.Stored.Variables = nil
+	if r.Stored.Offer != nil {
+		r.Stored.Offer.Attempt++
+	}
+	r.take()
+	r.Log, r.Segments = t.Log, t.Segments
+	k := sp.backing(r)
+	k.numbers = true
+	if r.Attempt > 1 || resumes {
+		if err := k.resume(ctx); err != nil {
+			return tasks.Task{}, err
+		}
+	}
+	if err := sp.Take(ctx, r, before); err != nil {
+		there, unread := sp.Read(ctx, t.ID)
+		// It may still be stored: then a sweep finds out, or Close.
+		if unread != nil || there.Stored.Keeper == before {
+			sp.mu.Lock()
+			sp.unanswered[t.ID] = struct{}{}
+			sp.mu.Unlock()
+		}
+		if unread != nil || there.Stored.Keeper != s.Keeper {
+			return tasks.Task{}, err
+		}
+		r.Revision = there.Revision // it was stored without being acknowledged
+	}
+	k.begin()
+	return r.Task, nil
+}
+
+// Taken implements tasks.State.
+func (s *State) Taken(ctx context.Context, id string) (bool, error) {
+	for _, sp := range s.opened() {
+		k := sp.kept(id)
+		if k == nil {
+			continue
+		}
+		if mine, err := k.mine(ctx); mine || err != nil {
+			return false, err
+		}
+		sp.forget(id)
+	}
+	return true, nil
+}
+
+var errTaken = errors.New("the task has ended, or another process runs it")
+
+// resumes reports whether another process can continue the task when its keeper is gone. A task of workers waits
+// for another worker instead.
+func (r *Record) resumes() bool {
+	return r.Damage == nil && r.Stored.Offer == nil && !r.Terminal() && tasks.Resumes(r.Variables) != ""
+}
+
+// keeperGone reports whether the keeper of a task has been without a lease for long enough: it gets time to renew
+// it, since while the servers were down all leases ran out.
+func (sp *Space) keeperGone(ctx context.Context, r *Record) (bool, error) {
+	alive, err := sp.Alive(ctx)
+	if err != nil || r.Stored.Keeper == sp.Keeper {
+		return false, err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if slices.Contains(alive, r.Stored.Keeper) {
+		delete(sp.absent, r.Stored.Keeper)
+		return false, nil
+	}
+	since, known := sp.absent[r.Stored.Keeper]
+	if !known {
+		since = sp.Now()
+		sp.absent[r.Stored.Keeper] = since
+	}
+	return sp.Now().Sub(since) >= RenewInterval, nil
+}
+
+// Left implements tasks.Resumer.
+func (s *State) Left(ctx context.Context, owner string) (list []tasks.Task, err error) {
+	sp, err := s.Space(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	marks, err := sp.Marks(ctx, "")
+	if err != nil || len(marks) == 0 {
+		return nil, err
+	}
+	alive, err := sp.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range marks {
+		if m.Hidden || m.Keeper == QueueKeeper || m.Keeper == sp.Keeper || slices.Contains(alive, m.Keeper) {
+			continue
+		}
+		r, err := sp.Read(ctx, m.ID)
+		switch {
+		case errors.Is(err, tasks.ErrNotFound) || err == nil && (!r.resumes() || r.Stored.Keeper != m.Keeper):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if gone, err := sp.keeperGone(ctx, r); err != nil {
+			return nil, err
+		} else if gone && r.LeftAt(sp.Now()) {
+			list = append(list, r.Task)
+		}
+	}
+	return list, nil
+}

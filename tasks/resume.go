@@ -1,0 +1,42 @@
+package tasks
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"runnel/rpc/rawjson"
+)
+
+// A task with a ResumeNote does not fail when its keeper dies or stops: it is left as it is, with its output, its
+// variables and its open questions, until another process takes it (State.Take) and continues it, or its ttl is
+// over. What its work has done so far is in notes of its own, whose names begin with WorkPrefix.
+
+const (
+	// ResumeNote names what can continue the task; only the tool knows what the text means.
+	ResumeNote = NotePrefix + "resume"
+	// WorkPrefix begins the names of the notes by which a work knows how far it has come.
+	WorkPrefix = NotePrefix + "work/"
+)
+
+// Resumer is a State that leaves such tasks to other processes.
+type Resumer interface {
+	State
+	// Left returns the owner's tasks with a ResumeNote whose keeper is gone, with their variables. Only Take
+	// decides who continues one: another process may be faster.
+	Left(ctx context.Context, owner string) ([]Task, error)
+}
+
+// Resumes returns what can continue a task with these variables, "" if it ends with its keeper.
+func Resumes(variables json.RawMessage) string {
+	if !HasNotes(variables) {
+		return ""
+	}
+	return rawjson.StringMember(variables, ResumeNote)
+}
+
+// LeftAt reports whether a task that has lost its keeper is left to others at a time: it resumes, and its ttl is
+// not over.
+func (t *Task) LeftAt(now time.Time) bool {
+	return !t.Status.Terminal() && Resumes(t.Variables) != "" && now.Before(t.CreatedAt.Round(0).Add(t.TTL))
+}
