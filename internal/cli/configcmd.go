@@ -92,6 +92,12 @@ func summarize(w io.Writer, file string, conf *config.Config) error {
 		if tool.Shell != "" {
 			runs = "sh: " + strings.Join(strings.Split(strings.TrimSpace(tool.Shell), "\n"), "; ")
 		}
+		if m := tool.Model; m != nil {
+			runs = strings.TrimSpace("model: " + m.API + " " + m.Name)
+			if m.URL != "" {
+				runs += " at " + m.URL
+			}
+		}
 		rows = append(rows, []string{"  " + name, term.Shorten(term.Printable(runs))})
 	}
 	for _, name := range slices.Sorted(maps.Keys(conf.Upstreams)) {

@@ -121,6 +121,11 @@ var rooms = map[string][]string{
 		"runnel/rpc/rawjson", "runnel/tasks", "runnel/tools", "runnel/tools/artifacts", "runnel/tools/config",
 		"runnel/tools/process", "runnel/tools/proxy", "runnel/tools/sandbox", "runnel/tools/schema",
 		"runnel/tools/text", "runnel/tools/secrets"},
+	// A language model behind a tool.
+	"runnel/tools/model": {"runnel/internal/sse", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools",
+		"runnel/tools/config", "runnel/tools/inputs", "runnel/tools/schema", "runnel/tools/text"},
+	// Providers of models for tests and for an example.
+	"runnel/internal/modeltest": {},
 	// The files that a command has made.
 	"runnel/tools/artifacts": {"runnel/rpc/mcp", "runnel/tasks", "runnel/tasks/files", "runnel/tools",
 		"runnel/tools/config", "runnel/tools/secrets", "runnel/tools/text"},

@@ -9,6 +9,7 @@ import (
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/model"
 	"runnel/tools/notify"
 	"runnel/tools/secrets"
 	"runnel/tools/upstream"
@@ -43,22 +44,26 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		}
 	}
 	commands, err := command.All(conf, s.Env)
+	models, unasked := model.All(conf, s.Env)
 	upstreams, wrong := upstream.Servers(conf, s.ServersBase(conf), s.Logger())
 	hidden, mistaken := s.Secrets(conf)
 	told, unclear := notify.FromConfig(conf, s.Env)
-	errs = append(errs, conf.Check(), err, wrong, mistaken, unclear)
+	errs = append(errs, conf.Check(), err, unasked, wrong, mistaken, unclear)
 	if whole {
-		errs = append(errs, command.CheckSchemas(conf, commands))
+		errs = append(errs, command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models))
 	} else {
 		log := s.Logger()
 		time.AfterFunc(startDelay, func() {
-			if err := command.CheckSchemas(conf, commands); err != nil {
+			if err := errors.Join(command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models)); err != nil {
 				log.Error().Err(err).Msg("calls of a tool will fail")
 			}
 		})
 	}
 	for _, c := range commands {
 		add(c, conf.Origin("tools."+c.Describe().Name))
+	}
+	for _, m := range models {
+		add(m, conf.Origin("tools."+m.Describe().Name))
 	}
 	for _, spec := range s.Options.Tools {
 		c, err := command.FromLine(spec,

@@ -1,4 +1,4 @@
-// Package sse reads streams of events, as servers of MCP and of language models send them
+// Package sse reads streams of events, and of lines, as servers of MCP and of language models send them
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html).
 package sse
 
@@ -66,6 +66,24 @@ func Read(stream io.Reader, most int, hand func(Event) error) error {
 				next.Data = append(next.Data, '\n')
 			}
 			next.Data = append(next.Data, value...)
+		}
+	}
+}
+
+// Lines calls hand with each line of a stream, of at most so many bytes, as servers send JSON that comes line by
+// line. It returns as Read does; a line without an end was cut off, and does not count.
+func Lines(stream io.Reader, most int, hand func(line []byte) error) error {
+	in := bufio.NewReader(stream)
+	for {
+		line, err := readLine(in, most)
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil {
+			err = hand(line)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }

@@ -44,6 +44,8 @@ const (
 	MetaStream      = "runnel/stream" // on text: StreamStderr, StreamEnd or StreamFiles
 	// MetaCommand is how a command ended, on its result.
 	MetaCommand = "runnel/command"
+	// MetaUsage is what a language model has taken to answer, on its result: tokens and money.
+	MetaUsage = "runnel/usage"
 	// MetaFallbackMode is set on a handle if none of the client's response modes is available (SEP-1905).
 	MetaFallbackMode = "io.modelcontextprotocol/fallback-mode"
 	// MetaModelResponse is a text for the host's model when a task was created (2025-11-25

@@ -20,7 +20,7 @@ import (
 	"runnel/tools/text"
 )
 
-// All makes the tools of a config, sorted by name. They run in the directory of the config file, with the
+// All makes the tools of a config that are commands, sorted by name. They run in the directory of the config file, with the
 // environment vars ("NAME=value"; nil = runnel's own). The error joins those of all tools, each with its
 // place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
@@ -28,6 +28,9 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 	var list []*Command
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		if c.Tools[name].Model != nil {
+			continue // package model has it
+		}
 		tool, err := New(name, c.Tools[name], env)
 		if err == nil {
 			err = tool.checkUsed()

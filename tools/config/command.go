@@ -13,8 +13,8 @@ import (
 	"runnel/tools/text"
 )
 
-// Command is one entry of "tools:" in the config file: a command that runs as a tool. Each key has its
-// default beside it.
+// Command is one entry of "tools:" in the config file: a command that runs as a tool, or a model that answers
+// as one. Each key has its default beside it.
 type Command struct {
 	Title       string               `yaml:"title"`
 	Description string               `yaml:"description"`
@@ -26,6 +26,8 @@ type Command struct {
 	// one of them is set.
 	Command []string `yaml:"command"`
 	Shell   string   `yaml:"shell"`
+	// Model answers the calls instead of a command.
+	Model *Model `yaml:"model" json:",omitempty"`
 
 	Input    Object   `yaml:"input" json:",omitempty"` // properties, or a whole JSON Schema of type object
 	Required []string `yaml:"required"`                // names of required properties

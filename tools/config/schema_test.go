@@ -45,6 +45,8 @@ func TestSchemaIsTheStructs(t *testing.T) {
 	compareSchema(t, "tools.*", schema.Defs["tool"], reflect.ValueOf(Command{}))
 	compareSchema(t, "upstreams.*", schema.Defs["upstream"], reflect.ValueOf(Upstream{}))
 	compareSchema(t, "notify", schema.Defs["notify"], reflect.ValueOf(Notify{}))
+	compareSchema(t, "model", schema.Defs["model"], reflect.ValueOf(Model{}))
+	compareSchema(t, "budget", schema.Defs["budget"], reflect.ValueOf(Budget{}))
 	compareSchema(t, "sandbox", schema.Defs["sandbox"], reflect.ValueOf(Sandbox{}))
 }
 
@@ -68,7 +70,8 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 			fmt.Sprint(p.Default) != fmt.Sprint(value.Interface()) {
 			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
 		}
-		if f.Type == reflect.TypeFor[*Notify]() || f.Type == reflect.TypeFor[*Sandbox]() {
+		if f.Type == reflect.TypeFor[*Notify]() || f.Type == reflect.TypeFor[*Sandbox]() ||
+			f.Type == reflect.TypeFor[*Model]() {
 			// It is compared by itself.
 		} else if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			compareSchema(t, at, p, reflect.New(f.Type.Elem()).Elem())
@@ -98,6 +101,12 @@ func schemaType(t reflect.Type) string {
 		return "#/$defs/notify"
 	case t == reflect.TypeFor[Sandbox]():
 		return "#/$defs/sandbox"
+	case t == reflect.TypeFor[Model]():
+		return "#/$defs/model"
+	case t == reflect.TypeFor[Budgets]():
+		return ""
+	case t == reflect.TypeFor[USD]():
+		return "#/$defs/usd"
 	case t == reflect.TypeFor[Size]():
 		return "#/$defs/size"
 	case t == reflect.TypeFor[Duration]():

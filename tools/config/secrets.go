@@ -21,7 +21,7 @@ type Secrets struct {
 }
 
 // MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in
-// the env of each tool and upstream, and in more. unset lists the names without a value. The error joins all
+// the env of each tool and upstream, and in more. The keys of models are secrets, too. unset lists the names without a value. The error joins all
 // mistakes, each with its place.
 func (c *Config) MakeSecrets(vars []string,
 	more map[string]string) (set *secrets.Set, unset []string, err error) {
@@ -68,6 +68,8 @@ func (c *Config) MakeSecrets(vars []string,
 			wrong(fmt.Sprintf("patterns[%d]", i), err.Error(), allowed)
 		}
 	}
+	keys, wrongKeys := c.modelSecrets(vars)
+	values, errs = append(values, keys...), append(errs, wrongKeys...)
 	if len(errs) > 0 {
 		return nil, unset, JoinErrors(errs)
 	}

@@ -32,6 +32,9 @@ type Short interface{ SetShort(text string) error }
 // List is a struct that may be written as the list that one of its keys has.
 type List interface{ ListKey() string }
 
+// Single is a list of structs, the only one of which may stand for it.
+type Single interface{ Single() }
+
 // Rewriter is a struct in whose place people write a text. Rewrite returns what to write instead.
 type Rewriter interface{ Rewrite(text string) string }
 

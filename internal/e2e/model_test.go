@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"runnel/internal/modeltest"
+	"runnel/rpc/mcp"
+)
+
+// modelKey is the key of every model in the tests.
+const modelKey = "sk-test-0123456789"
+
+// modelConfig writes a config with a tool "say" for each API, and the lines that are added to each.
+func modelConfig(t *testing.T, url, more string) []string {
+	t.Helper()
+	config := "tools:\n"
+	for _, api := range []string{"anthropic", "openai", "responses", "ollama"} {
+		config += fmt.Sprintf("  %s:\n    model: {api: %[1]s, url: %q, name: m-1, key: %s, prompt: \"Say {{what}}\"}\n    input: {what: {type: string}}\n%s",
+			api, url, modelKey, more)
+	}
+	return writeConfig(t, config)
+}
+
+// In every dialect and of every API, what a model says reaches the client as it comes, and once.
+func TestModelInEveryDialect(t *testing.T) {
+	t.Parallel()
+	said := strings.SplitAfter("The quick brown fox jumps over the lazy dog.", " ")
+	endpoint := httptest.NewServer(&modeltest.Endpoint{Answers: []modeltest.Answer{
+		{Tokens: said, Input: 5, Pace: 2 * time.Millisecond}}})
+	t.Cleanup(endpoint.Close)
+	config := modelConfig(t, endpoint.URL, "")
+	for i, flags := range []string{"--protocol=2024-11-05", "--protocol=2025-06-18", "--no-task", "--mode=task",
+		"--mode=streaming", "--mode=immediate", "--protocol=2026-07-28", "--protocol=2026-07-28 --no-task"} {
+		api := []string{"anthropic", "openai", "responses", "ollama"}[i%4]
+		t.Run(api+" "+flags, func(t *testing.T) {
+			t.Parallel()
+			server := itself(t, append(config, "--pace=0", "--state=memory")...)
+			for range 2 {
+				args := append([]string{"call", api, "what=it"}, strings.Fields(flags)...)
+				if got := runClient(t, "", append(args, server...)...); got.code != 0 || got.stdout != strings.Join(said, "") {
+					t.Errorf("exit code %d, %q\n%s", got.code, got.stdout, got.stderr)
+				}
+			}
+			args := append([]string{"call", api, "what=it", "-o", "json"}, strings.Fields(flags)...)
+			got := runClient(t, "", append(args, server...)...)
+			if want := `"runnel/usage":{"model":"m-1","requests":1,"inputTokens":5,"cachedTokens":0,"outputTokens":9,"usd":0}`; !strings.Contains(got.stdout, want) {
+				t.Errorf("the result has not %s\n%s", want, got.stdout)
+			}
+		})
+	}
+}
+
+// A cancelled call ends its request, soon after the client has said so, and the call after it works. What a
+// provider says of the key is masked, in results, in the log of runnel and in the state.
+func TestModelIsCancelled(t *testing.T) {
+	t.Parallel()
+	provider := &modeltest.Endpoint{Answers: []modeltest.Answer{{Tokens: []string{"begun"}, Silence: true},
+		{Tokens: []string{"begun"}, Silence: true}, {Status: 401, Says: `{"error":{"message":"no such key: ` + modelKey + `"}}`}}}
+	endpoint := httptest.NewServer(provider)
+	t.Cleanup(endpoint.Close)
+	state := stateDir(t)
+	w := newWitness(t, racedCommand(t, append(modelConfig(t, endpoint.URL, ""), "--state", state, "--log-level=debug")...))
+	for call := range 2 {
+		var handle mcp.CreateTaskResult
+		w.must(&handle, "tools/call", map[string]any{"name": "openai", "arguments": map[string]any{}, "task": map[string]any{}})
+		id := handle.Task.TaskID
+		for deadline := time.Now().Add(watchdog); w.output(id) != "begun" && time.Now().Before(deadline); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		began := time.Now()
+		w.must(&mcp.Task{}, "tasks/cancel", map[string]any{"taskId": id})
+		for deadline := time.Now().Add(watchdog); provider.Ended() <= call && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		t.Logf("the request ended %v after tasks/cancel was sent", time.Since(began).Round(time.Millisecond))
+		if got := provider.Ended(); got != call+1 {
+			t.Fatalf("%d requests have ended", got)
+		}
+		for deadline := time.Now().Add(watchdog); w.endOf(id) == "" && time.Now().Before(deadline); {
+			time.Sleep(time.Millisecond)
+		}
+		if status := w.endOf(id); !strings.HasPrefix(status, "cancelled ") {
+			t.Errorf("the task is %s", status)
+		}
+	}
+	for range 2 {
+		said, r := w.texts("openai", nil)
+		if want := "HTTP 401 Unauthorized: no such key: ***"; !r.IsError || said != want {
+			t.Errorf("%v %q, want %q", r.IsError, said, want)
+		}
+	}
+	w.end()
+	if strings.Contains(w.log.String(), modelKey) {
+		t.Errorf("the key is in the log:\n%s", &w.log)
+	}
+	files, err := os.ReadDir(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(state + "/" + file.Name())
+		if err == nil && strings.Contains(string(text), modelKey) {
+			t.Errorf("the key is in %s", file.Name())
+		}
+	}
+}

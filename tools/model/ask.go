@@ -1,0 +1,162 @@
+package model
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"runnel/internal/pause"
+	"runnel/internal/sse"
+	"runnel/rpc/rawjson"
+	"runnel/tools/config"
+)
+
+// ask asks for the next answer, again if an attempt fails in a way that may pass. What came of such an attempt
+// stays in the log.
+func (c *call) ask(ctx context.Context) (*answer, error) {
+	for attempt := 1; ; attempt++ {
+		a := &answer{write: c.write}
+		c.latest = a
+		err := c.request(ctx, a)
+		c.count(a)
+		if err == nil {
+			return a, nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case c.broken != nil:
+			return nil, c.broken
+		}
+		f := asFailure(err)
+		switch {
+		case !f.again:
+			return nil, f
+		case attempt > *c.conf.Retries:
+			return nil, fmt.Errorf("%w (attempt %d, the last one: retries)", f, attempt)
+		case f.after > longestAfter:
+			return nil, fmt.Errorf("%w (it wants to be asked again in %v)", f, f.after.Round(time.Second))
+		}
+		rest := pauseAfter(attempt, f)
+		c.out.Progress(0, 0, fmt.Sprintf("%s; asking again in %.1f s", f, rest.Seconds()))
+		if !pause.For(ctx, rest) {
+			return nil, context.Cause(ctx)
+		}
+		if err := c.note(fmt.Sprintf("[attempt %d: %s]", attempt+1, f)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errSilent ends a request whose answer does not go on.
+var errSilent = errors.New("silent")
+
+// maxEvent bounds an event of an answer, in bytes.
+const maxEvent = 8 << 20
+
+// request makes one request, and reads its answer into a.
+func (c *call) request(ctx context.Context, a *answer) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	patience := cmp.Or(time.Duration(c.config.IdleTimeout), math.MaxInt64)
+	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
+	defer silence.Stop()
+	take := c.api.answer(a)
+	err := c.exchange(ctx, func(event []byte) error {
+		silence.Stop() // a client that reads slowly is not the provider's silence
+		defer silence.Reset(patience)
+		if len(bytes.TrimSpace(event)) == 0 { // it only says that the connection lives
+			return nil
+		}
+		return take(event)
+	})
+	if _, said := errors.AsType[*failure](err); err != nil && !said && c.broken == nil {
+		err = &failure{message: errCut.message + ": " + err.Error(), again: true}
+	}
+	switch {
+	case a.ended: // nothing is missing
+		return nil
+	case err == nil:
+		return errCut
+	case errors.Is(context.Cause(ctx), errSilent):
+		return &failure{message: "nothing came for " + c.config.IdleTimeout.String(), again: true}
+	}
+	return err
+}
+
+// exchange makes an HTTP request, and hands on the events of its answer.
+func (c *call) exchange(ctx context.Context, take func(event []byte) error) error {
+	base, header, err := c.endpoint()
+	if err != nil {
+		return err
+	}
+	path, body := c.api.request(&c.talk)
+	encoded := json.RawMessage(rawjson.Encode(body))
+	if len(c.conf.Extra) > 0 {
+		encoded = rawjson.Merge(encoded, c.conf.Extra)
+	}
+	c.sent = len(encoded)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(encoded))
+	if err != nil {
+		return &failure{message: "the url cannot be read"}
+	}
+	for name, value := range header {
+		r.Header.Set(name, value)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "runnel")
+	response, err := c.http().Do(r)
+	if err != nil {
+		if about, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which may hold a secret
+			err = about.Err
+		}
+		return &failure{message: fmt.Sprintf("%s: %v", r.URL.Host, err), again: true}
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return refusal(response, time.Now())
+	}
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	switch kind {
+	case "text/event-stream":
+		return sse.Read(response.Body, maxEvent, func(e sse.Event) error { return take(e.Data) })
+	case "application/x-ndjson":
+		return sse.Lines(response.Body, maxEvent, take)
+	default:
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalShown))
+		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %.200q", r.URL.Host, kind, text)}
+	}
+}
+
+// endpoint returns the base URL and the headers of requests.
+func (m *Model) endpoint() (base string, header map[string]string, err error) {
+	base, unset := config.Expand(m.conf.URL, m.vars)
+	key, unsetKey := config.Expand(m.conf.Key, m.vars)
+	switch {
+	case unset != "":
+		return "", nil, &failure{message: fmt.Sprintf("model.url needs the variable %s, which is not set", unset)}
+	case unsetKey != "":
+		return "", nil, &failure{message: fmt.Sprintf("model.key needs the variable %s, which is not set where runnel runs", unsetKey)}
+	}
+	return strings.TrimSuffix(base, "/"), m.api.authorize(key), nil
+}
+
+// newHTTP makes the client of a model. HTTP/2, proxies of the environment and the system's roots are those of
+// net/http.
+func newHTTP() *http.Client {
+	via := http.DefaultTransport.(*http.Transport).Clone()
+	via.MaxIdleConnsPerHost = 16
+	return &http.Client{Transport: via, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // the key is not meant for another server
+	}}
+}

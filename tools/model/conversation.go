@@ -1,0 +1,104 @@
+package model
+
+import (
+	"encoding/json"
+
+	"runnel/rpc/mcp"
+)
+
+// conversation is what a model is asked: the prompt, and the rounds so far.
+type conversation struct {
+	model    string
+	system   string // "" = nothing
+	prompt   string
+	pictures []picture
+	tools    []mcp.Tool // that it may call
+	rounds   []round
+
+	maxTokens int             // of the next answer
+	json      bool            // the answer is a JSON object
+	schema    json.RawMessage // of that object; nil = any
+}
+
+// round is an answer that calls tools, and what came of the calls.
+type round struct {
+	said    any // the answer, in the form in which its API takes it back
+	results []result
+}
+
+// toolCall is a call of a tool by a model.
+type toolCall struct {
+	id, name  string
+	arguments json.RawMessage
+}
+
+// result is what came of a toolCall.
+type result struct {
+	toolCall
+	text   string
+	failed bool
+}
+
+// picture is an image for the model.
+type picture struct {
+	mime string
+	data []byte
+}
+
+// stop is why an answer has ended.
+type stop int
+
+const (
+	stopEnd    stop = iota // it is whole, or calls tools
+	stopLength             // it has reached its most tokens
+	stopRefuse             // the model, or a filter of its provider, refuses
+)
+
+// answer is what a model says to one request.
+type answer struct {
+	write func(text string) error // hands text on as it comes
+	text  []byte
+	calls []toolCall
+	said  any // see round
+	used  usage
+
+	stop    stop
+	refusal string // why, as the model says it; often ""
+	ended   bool   // it was not cut off
+}
+
+// maxAnswer bounds the text of an answer, in bytes: more than the largest model writes in one.
+const maxAnswer = 4 << 20
+
+// say takes the next piece of the text.
+func (a *answer) say(text string) error {
+	if text == "" {
+		return nil
+	}
+	if len(a.text)+len(text) > maxAnswer {
+		return &failure{message: "the answer is too long: the limit is 4 MiB"}
+	}
+	a.text = append(a.text, text...)
+	return a.write(text)
+}
+
+// api is how a provider is asked, and how it answers.
+type api interface {
+	// request returns the path below the base URL and the body of the request for the next answer.
+	request(c *conversation) (path string, body any)
+	// authorize returns the headers that carry the key; "" = there is none.
+	authorize(key string) map[string]string
+	// answer returns what takes the events of one answer, in order. A *failure is what the provider says went
+	// wrong.
+	answer(a *answer) func(event []byte) error
+}
+
+var apis = map[string]api{"anthropic": anthropic{}, "openai": chat{}, "responses": responses{}, "ollama": ollama{}}
+
+// bearer is the header in which most providers take the key.
+func bearer(key string) map[string]string {
+	if key == "" {
+		return nil
+	}
+	return map[string]string{"Authorization": "Bearer " + key}
+}
