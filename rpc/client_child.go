@@ -91,8 +91,6 @@ const fullPipe = 64 << 10
 // maxRest is as much as a pipe can hold. Reading ends there even if a helper keeps writing.
 const maxRest = 1 << 20
 
-var errHeldOpen = errors.New("the server has ended, but a process that it started holds its output open")
-
 func (o *childOutput) Read(p []byte) (n int, err error) {
 	if !o.over {
 		n, err = o.File.Read(p)

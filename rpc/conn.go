@@ -108,7 +108,7 @@ func (c *conn) ReadObject(v any) (err error) {
 				continue
 			}
 			c.number++
-			c.arrived[c.number] = newCall(c.peer, &m)
+			c.arrived[c.number] = c.newCall(&m)
 			text := strconv.AppendUint(append(make([]byte, 0, 64), `{"id":`...), c.number, 10)
 			return v.(json.Unmarshaler).UnmarshalJSON(append(append(append(text, `,"method":`...),
 				m.method...), '}'))

@@ -38,6 +38,15 @@
 // Words: a slot is room for one request in flight; a turn is a lane's place in the writer's round; the head
 // of a line is what all lines for one caller begin with.
 //
+// Files, from the top down; what a file uses stands below it:
+//
+//	request.go, eras.go, exchange.go, serve.go                        a server's sessions
+//	client.go, client_dial.go, client_child.go, client_options.go     a client
+//	caller.go, server.go                                              what handlers get, and where they are registered
+//	conn.go, frame.go, peer.go                                        lines, both directions of requests
+//	outgoing.go, message.go, incoming.go, batch.go                    requests that wait, messages
+//	pipe.go, writer.go, encode.go, answer.go                          what is written
+//
 // Where things stand:
 //
 //	a request is admitted, its era decided          session.admit (request.go); in HTTP's headers: rpc/http/headers.go
@@ -47,7 +56,7 @@
 //	a malformed line is found                       peer.take (peer.go), parseMessage (message.go)
 //	a line is too long                              lineReader.line (frame.go); what runnel writes: mcp.MaxLine (rpc/mcp/content.go)
 //	the other side does not read                    writer.try, writer.awaitTurn (writer.go); a task's output waits in package partials
-//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (outgoing.go)
+//	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (peer.go)
 //	an error gets its code                          call.answer (incoming.go)
 //	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (exchange.go)
 //	the input ends                                  Server.Serve (serve.go): Options.Drain, then ErrShutdown

@@ -15,6 +15,9 @@ const readSize = 256 << 10
 // was found.
 var errLineTooLong = errors.New("line too long")
 
+// errHeldOpen ends the lines of a server that has exited (see childOutput).
+var errHeldOpen = errors.New("the server has ended, but a process that it started holds its output open")
+
 // lineReader splits a stream into lines. It holds at most one line and readSize bytes after it; of a line
 // over the limit, only the edges.
 type lineReader struct {

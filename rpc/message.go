@@ -2,9 +2,12 @@ package rpc
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"unicode/utf8"
 
 	"runnel/rpc/mcp"
@@ -163,4 +166,18 @@ func idKey(raw []byte) string {
 		return `"` + rawjson.Unquote(raw) + `"`
 	}
 	return string(raw)
+}
+
+// answeredID returns the id of ours that an answer means, 0 if it is none of them. Some servers write it as a
+// string, or as 1.0.
+func answeredID(id []byte) uint64 {
+	text := cmp.Or(rawjson.Unquote(id), string(id))
+	if number, err := strconv.ParseUint(text, 10, 64); err == nil {
+		return number
+	}
+	number, err := strconv.ParseFloat(text, 64)
+	if err != nil || number != math.Trunc(number) || number < 0 || number > math.MaxUint32 {
+		return 0
+	}
+	return uint64(number)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"slices"
 	"sync"
@@ -76,24 +75,6 @@ type Output interface {
 	// WriteLines takes complete lines, possibly none, and must not keep them. Nothing follows if last is set.
 	// If it has to wait for its reader, it waits until ctx ends at the latest.
 	WriteLines(ctx context.Context, lines []byte, last bool) error
-}
-
-// pipeOutput is the output of a session on two pipes. After each long write it wakes the reader of in, if
-// there is something to read.
-type pipeOutput struct {
-	io.Writer
-	in *input // nil: there is nobody to wake
-}
-
-func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {
-	if len(lines) == 0 {
-		return nil
-	}
-	_, err := p.Write(lines)
-	if p.in != nil && len(lines) >= laneRoom && p.in.wake() {
-		runtime.Gosched() // the reader goes first
-	}
-	return err
 }
 
 // turn is a lane's place in the queue for the writer's round.
