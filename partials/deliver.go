@@ -134,7 +134,7 @@ func DeliverLastLine(
 		return d.Encode(dst, b)
 	}
 	for first := true; ; first = false {
-		if late || !first {
+		if (late || !first) && pace > 0 {
 			_ = log.await(ctx, &shown, math.MaxInt64, time.After(pace)) // the end needs no pace
 		}
 		switch err := log.await(ctx, &shown, 1, nil); {

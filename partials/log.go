@@ -15,8 +15,8 @@ var errClosed = errors.New("the task's log is closed")
 
 // LogOptions configure a Log. The zero value works, and so does nil.
 type LogOptions struct {
-	// MaxPending is how many bytes the slowest reader may lag before Append waits or, with a backing, how many
-	// that may lack; 0 = DefaultMaxPending.
+	// MaxPending is how many bytes the slowest reader may lag before Append waits or, with a backing, how
+	// many that may lack; 0 = DefaultMaxPending.
 	MaxPending int
 	Retain     int // bytes that memory keeps for later readers, beyond what present ones need; 0 = 8 MiB
 	// Memory is shared by logs without a backing: the more of them are long, the less each keeps. nil = not
@@ -206,21 +206,6 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// pending is the cost of what the slowest has not read: the backing if there is one, otherwise a reader. l.mu
-// is held.
-func (l *Log) pending() int64 {
-	if l.backing != nil {
-		return l.cost - l.saved.cost
-	}
-	most := int64(0)
-	for _, r := range l.readers {
-		if r.pos < l.end {
-			most = max(most, l.cost-r.cost)
-		}
-	}
-	return most
-}
-
 // slowest is the position of the backing if there is one, otherwise of the reader that lags most. l.mu is
 // held.
 func (l *Log) slowest() int64 {
@@ -353,11 +338,30 @@ func (l *Log) admit(ctx context.Context, size int64) error {
 	}
 }
 
-// hasRoom reports whether size more bytes may be appended without anyone lagging too far. A write larger than
-// maxPending waits until everything has been read. l.mu is held.
+// hasRoom reports whether size more bytes may be appended: whether they and what the slowest has not read
+// cost at most maxPending, or everything has been read. The slowest is the backing if there is one, otherwise
+// a reader. l.mu is held.
 func (l *Log) hasRoom(size int64) bool {
-	pending := l.pending()
-	return !l.spilling && (pending == 0 || pending+size <= l.maxPending) && !l.wouldLose()
+	pending := int64(0)
+	switch {
+	case l.spilling:
+		return false
+	case l.backing == nil:
+		for _, r := range l.readers {
+			if r.pos < l.end {
+				pending = max(pending, l.cost-r.cost)
+			}
+		}
+	default:
+		pending = l.cost - l.saved.cost
+		// A log with a limit loses its middle: the backing would discard what a reader has not read. It keeps
+		// more of the end than this.
+		far := max(l.limit/4, dueBytes)
+		if l.limit > 0 && slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far }) {
+			return false // however slow that reader is
+		}
+	}
+	return pending == 0 || pending+size <= l.maxPending
 }
 
 // spillNow calls spill. l.mu is held before and after, but not during the call.
@@ -369,13 +373,4 @@ func (l *Log) spillNow() {
 	l.mu.Lock()
 	l.spilling = false
 	l.wakeAppends()
-}
-
-// wouldLose reports whether a reader lags so far that the backing is about to discard output that it has not
-// read: a log with a limit loses its middle. Append then waits for that reader, however slow it is. l.mu is
-// held.
-func (l *Log) wouldLose() bool {
-	far := max(l.limit/4, dueBytes) // the backing keeps more of the end than this
-	return l.backing != nil && l.limit > 0 &&
-		slices.ContainsFunc(l.readers, func(r *cursor) bool { return l.end-r.pos > far })
 }

@@ -25,9 +25,11 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log,
 	report func(p tasks.Progress, params json.RawMessage)) *run.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
-	// what a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks.
+	// What a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks.
 	if !e.extra {
-		out.hide(in.run.Secrets())
+		out.secrets = in.run.Secrets()
+		out.stdout.secrets = out.secrets.Stream()
+		out.stderr.secrets = out.secrets.Stream()
 	}
 	result, err := e.tool.Call(ctx, in, out)
 	out.flush()

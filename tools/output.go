@@ -50,13 +50,6 @@ func NewOutput(ctx context.Context, log *partials.Log,
 	return o
 }
 
-// hide masks secrets in everything that is written from now on. Call it before the first write.
-func (o *Output) hide(s *secrets.Set) {
-	o.secrets = s
-	o.stdout.secrets = s.Stream()
-	o.stderr.secrets = s.Stream()
-}
-
 // Secrets returns what is masked, nil if nothing is. Code that writes to Log directly must mask it first.
 func (o *Output) Secrets() *secrets.Set { return o.secrets }
 
@@ -168,16 +161,13 @@ func (w *textWriter) put(valid []byte) error {
 		if n > maxPiece {
 			n = shorten.Whole(valid[:maxPiece])
 		}
-		if err := w.append(valid[:n]); err != nil {
+		piece := partials.Chunk{Stream: w.stream, Data: valid[:n]}
+		if err := w.out.log.Append(w.out.ctx, piece); err != nil {
 			return err
 		}
 		valid = valid[n:]
 	}
 	return nil
-}
-
-func (w *textWriter) append(text []byte) error {
-	return w.out.log.Append(w.out.ctx, partials.Chunk{Stream: w.stream, Data: text})
 }
 
 // maxPiece is how much of a long text one append takes: between two of them, undelivered output is bounded.

@@ -17,7 +17,14 @@ import (
 // do runs the work, and returns when the run has ended.
 func (r *Run) do() {
 	rpc.GrowStack()
-	defer r.done()
+	defer func() { // Runner.Close no longer waits for it
+		if r.kept == handle { // short calls do not contend for this lock; kept does not change after the end
+			r.runner.mu.Lock()
+			delete(r.runner.working, r)
+			r.runner.mu.Unlock()
+		}
+		r.runner.all.Done()
+	}()
 	if done := r.work(); r.away() { // the work has handed the task over
 		r.follow()
 	} else {
@@ -57,16 +64,6 @@ func (r *Run) finishWith(done *Done) {
 	default:
 		r.finish(nil, mcp.TaskCompleted, done.Status, &tasks.Outcome{Result: done.Result})
 	}
-}
-
-// done lets Runner.Close no longer wait for the run.
-func (r *Run) done() {
-	if r.kept == handle { // short calls do not contend for this lock; kept does not change after the end
-		r.runner.mu.Lock()
-		delete(r.runner.working, r)
-		r.runner.mu.Unlock()
-	}
-	r.runner.all.Done()
 }
 
 // work calls the tool and turns its panic into an error.
