@@ -10,6 +10,7 @@ import (
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/run"
 )
@@ -31,7 +32,7 @@ func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string,
 	calls := r.of(c, tool)
 	for _, call := range calls {
 		run := call.run.Value()
-		if run == nil || isDone(run.Ended()) || arguments != nil && !sameJSON(arguments, run.Arguments()) {
+		if run == nil || isDone(run.Ended()) || arguments != nil && !rawjson.Same(arguments, run.Arguments()) {
 			continue
 		}
 		switch err := run.Promote(ctx); {
@@ -51,7 +52,7 @@ func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string,
 		case errors.Is(err, tasks.ErrNotFound): // it never was a task, or has expired
 		case err != nil:
 			return "", err
-		case arguments == nil || sameJSON(arguments, t.Arguments):
+		case arguments == nil || rawjson.Same(arguments, t.Arguments):
 			return call.id, nil
 		}
 	}

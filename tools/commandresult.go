@@ -1,22 +1,12 @@
 package tools
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
-
-// CommandResult reports whether a result is that of a command, and returns its exit code; 0 if a signal ended
-// it.
-func CommandResult(r *mcp.CallToolResult) (exitCode int, is bool) {
-	var command struct{ ExitCode int }
-	is = r.Meta[mcp.MetaCommand] != nil &&
-		json.Unmarshal(rawjson.Encode(r.Meta[mcp.MetaCommand]), &command) == nil
-	return command.ExitCode, is
-}
 
 // SilentEnd returns the text for a command that succeeded and printed nothing: to hosts and models, an empty
 // text looks as if something were missing.
@@ -31,7 +21,7 @@ func StreamText(t, stream string) mcp.ContentBlock {
 // SplitEnd returns the content of a result. The line that says how a command ended, if there is one, becomes
 // a separate last item, because it is not output.
 func SplitEnd(r *mcp.CallToolResult) []mcp.ContentBlock {
-	exitCode, command := CommandResult(r)
+	exitCode, command := r.Command()
 	if !command || len(r.Content) == 0 || len(OnlyEnd(r.Content)) > 0 {
 		return r.Content
 	}

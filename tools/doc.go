@@ -68,5 +68,6 @@
 //	a lost stream is resumed           Resumer of package feed
 //	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run
 //	no output after the end            Feed.Silence of package feed; the order is package run's
+//	a model reads a task               service.getTaskResult (readtask.go), service.sendToTask (sendtask.go), with package reading
 //	output is shortened for a model    package text; outcome.go bounds the length of a line
 package tools

@@ -14,7 +14,50 @@ import (
 	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
+	"runnel/tools/reading"
 )
+
+// taskMeta is what results about a task tell programs, in _meta.
+type taskMeta struct {
+	TaskID string         `json:"taskId"`
+	Status mcp.TaskStatus `json:"status"`
+	Next   int64          `json:"next"` // position in the log after the part that was shown
+}
+
+// fallbackParams are the arguments of all fallback tools. Numbers are floats, because 1.0 and 1e3 are
+// integers for the schema.
+type fallbackParams struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments"`
+	TaskID    string          `json:"task_id"`
+	WaitMs    *float64        `json:"wait_ms"`
+	Cursor    string          `json:"cursor"`
+	All       bool            `json:"all"`
+
+	// Only send_to_task has these.
+	Text string   `json:"text"`
+	Keys []string `json:"keys"`
+	EOF  bool     `json:"eof"`
+
+	Screen bool `json:"screen"`
+
+	// Only get_task_result has these.
+	After   *float64 `json:"after"`
+	Tail    float64  `json:"tail"`
+	Grep    string   `json:"grep"`
+	Until   string   `json:"until"` // also of start_task
+	Context float64  `json:"context"`
+}
+
+// aboutTask makes a result about a task.
+func aboutTask(text string, task taskMeta) *mcp.CallToolResult {
+	r := mcp.Result(text)
+	r.Meta = map[string]any{mcp.MetaTask: task}
+	return r
+}
+
+// errNoTask refuses a task id that is unknown, expired or of another owner.
+func errNoTask(id string) error { return fmt.Errorf("task %q is unknown or has expired", id) }
 
 // fallbackTools returns the tools by which a model uses tasks through a host that has none. If another tool
 // has the name of one, their names begin with fallbackPrefix.
@@ -85,7 +128,7 @@ func seenBy(c *rpc.Caller) *fallbackSeen {
 
 func (s *service) startTask(ctx context.Context, in *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
 	if p.Until != "" { // nothing starts with a wrong one
-		if _, err := newUntil(p.Until); err != nil {
+		if _, err := reading.NewUntil(p.Until); err != nil {
 			return nil, err
 		}
 	}
@@ -145,7 +188,7 @@ func (s *service) cancelTask(ctx context.Context, in *Call, p *fallbackParams) (
 		return nil, err
 	}
 	return aboutTask(fmt.Sprintf("Task %s: %s", t.ID, t.Status),
-		taskMeta{TaskID: t.ID, Status: t.Status, Next: readsOf(in.caller).place(t.ID).next}), nil
+		taskMeta{TaskID: t.ID, Status: t.Status, Next: reading.Of(in.caller).Place(t.ID).Next}), nil
 }
 
 // fallbackHidden reports whether a client's list leaves out the fallback tools, because it can use tasks.

@@ -12,6 +12,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/feed"
 	"runnel/tasks/methods"
+	"runnel/tools/reading"
 	"runnel/tools/schema"
 )
 
@@ -47,23 +48,23 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 	}
 	t := run.Task()
 	var output string
-	place := taskPlace{seen: t.Matches}
+	place := reading.Place{Seen: t.Matches}
 	if d.Spelling == feed.PR383 {
-		place.next = d.Pos() // everything before was sent
+		place.Next = d.Pos() // everything before was sent
 	} else {
-		r, err := s.news(ctx, c, &t, taskPlace{})
+		r, err := s.reader(c, &t).News(ctx, reading.Place{})
 		if err != nil {
 			s.o.Log.Warn().Err(err).Str("taskId", run.ID()).
 				Msg("reading the output of a call that is handed over")
 		}
-		output, place.next, place.gap = r.text, r.place.next, r.place.gap
+		output, place.Next, place.Gap = r.Text, r.Place.Next, r.Place.Gap
 	}
-	readsOf(c).set(run.ID(), place)
+	reading.Of(c).Set(run.ID(), place)
 	// The sentence comes first: most hosts show their model only the beginning of a long text.
 	sentence := s.howToResume(c, &t)
 	if matches := t.Matches; len(matches.Named) > 0 {
 		matches.Ready = nil // the sentence says it
-		sentence += "\n" + found(matches, tasks.Matches{}, s.mostOf(c, &t))
+		sentence += "\n" + reading.Found(matches, tasks.Matches{}, s.mostOf(c, &t))
 	}
 	if words := s.passwordWords(&t); words != "" {
 		sentence += " " + words
@@ -75,7 +76,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		}
 		content = []mcp.ContentBlock{mcp.Text(sentence + "Its output so far:\n"), mcp.Text(output)}
 	}
-	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.next}
+	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.Next}
 	result := tasks.WithRelated(&mcp.CallToolResult{Content: content}, run.ID())
 	result.Meta[mcp.MetaTask] = task
 	switch {

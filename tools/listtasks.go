@@ -10,6 +10,7 @@ import (
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tools/reading"
 	"runnel/tools/text"
 )
 
@@ -49,7 +50,7 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	}{Tasks: []listed{}}
 	for _, t := range page {
 		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
-		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, howEnded(&t),
+		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, reading.HowEnded(&t),
 			text.Age(time.Since(t.CreatedAt)))
 		if line := lastLineOf(ctx, &t); line != "" {
 			b.WriteString(": " + line)

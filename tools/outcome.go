@@ -15,6 +15,7 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/run"
+	"runnel/tools/reading"
 	"runnel/tools/text"
 )
 
@@ -88,7 +89,7 @@ func (c *Call) written(ctx context.Context, out *Output) *mcp.CallToolResult {
 	}
 	size := 0
 	for next := int64(0); next < out.log.Size() && !c.Said.Truncated; {
-		batch, end, err := out.log.ReadAt(ctx, next, logPiece)
+		batch, end, err := out.log.ReadAt(ctx, next, writtenPiece)
 		if err != nil || end <= next {
 			break
 		}
@@ -109,6 +110,9 @@ func (c *Call) written(ctx context.Context, out *Output) *mcp.CallToolResult {
 	c.Said.Rest = &[]mcp.ContentBlock{} // a client that has followed the output has all of it
 	return result
 }
+
+// writtenPiece is how much of the log is read at a time.
+const writtenPiece = 64 << 10
 
 // maxWritten is how much of an output becomes the result: it fits into a line, also where each byte takes
 // two.
@@ -254,7 +258,7 @@ func (c *Call) pass(ctx context.Context, out *Output, result *mcp.CallToolResult
 		return f.apply(result)
 	}
 	if c.keep(ctx) { // before something is written to the log
-		f.words = leftOut(c.server.poller(c.caller), c.TaskID)
+		f.words = reading.LeftOut(c.server.poller(c.caller), c.TaskID)
 	}
 	kept := []mcp.ContentBlock{} // beyond the log
 	write := func(s string) {

@@ -13,6 +13,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/run"
+	"runnel/tools/reading"
 	"runnel/tools/terminal"
 	"runnel/tools/text"
 )
@@ -51,11 +52,12 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	if t.Password != nil && refusesText(p) {
 		return nil, fmt.Errorf("nothing was typed into task %s: %s", p.TaskID, s.passwordWords(&t))
 	}
-	hasScreen := s.traitsOf(&t).Screen != [2]int{}
+	reader := s.reader(in.caller, &t)
+	hasScreen := reader.HasScreen()
 	application := false
 	if hasScreen && len(p.Keys) > 0 {
-		if err := s.onScreen(ctx, in.caller,
-			&t, func(screen *terminal.SeenScreen) { application = screen.Application() }); err != nil {
+		err := reader.OnScreen(ctx, func(screen *terminal.SeenScreen) { application = screen.Application() })
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -74,17 +76,16 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 	sends := len(input.Data) > 0 || input.EOF
 	wait := p.wait(sendWait)
 	began := time.Now()
-	place := readsOf(in.caller).place(p.TaskID)
+	place := reader.Session.Place(p.TaskID)
 	if v != nil {
 		from := v.Log().Size()
-		known := place.next > 0 || in.caller == nil || !in.caller.Version.Stateless
+		known := place.Next > 0 || in.caller == nil || !in.caller.Version.Stateless
 		switch {
 		case sends && !known: // each request over stateless HTTP is a session, which gets what comes now
-			if place.next = from; hasScreen {
-				err = s.onScreen(ctx, in.caller, &t,
-					func(screen *terminal.SeenScreen) { screen.News(s.mostOf(in.caller, &t)) })
+			if place.Next = from; hasScreen {
+				err = reader.OnScreen(ctx, func(screen *terminal.SeenScreen) { screen.News(reader.Most) })
 			}
-		case !sends && known && place.next < from:
+		case !sends && known && place.Next < from:
 			from = 0 // there is something new already: only its end is awaited
 		}
 		if sends && err == nil {
@@ -120,36 +121,36 @@ func (s *service) sendToTask(ctx context.Context, in *Call, p *fallbackParams) (
 			return nil, err
 		}
 	}
-	r, err := s.news(ctx, in.caller, &t, place)
+	reader = s.reader(in.caller, &t)
+	r, err := reader.News(ctx, place)
 	if err != nil {
 		return nil, err
 	}
-	s.showMatches(in.caller, &t, &r)
-	readsOf(in.caller).set(t.ID, r.place)
+	reader.Remember(&r)
 	switch {
 	case t.Status.Terminal() || t.Status == mcp.TaskInputRequired:
-		r.text = endLine(r.text) + "[" + s.statusLine(&t, false) + "]"
+		r.Text = endLine(r.Text) + "[" + s.statusLine(&t, false) + "]"
 	case p.Screen && hasScreen:
-		err = s.onScreen(ctx, in.caller, &t, func(screen *terminal.SeenScreen) {
+		err = reader.OnScreen(ctx, func(screen *terminal.SeenScreen) {
 			shown, row, column := screen.Text()
 			columns, rows := screen.Size()
-			r.text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]",
+			r.Text = fmt.Sprintf("%s\n[cursor in row %d, column %d, of %dx%d]",
 				s.runner.Secrets().String(shown), row, column, columns, rows)
 		})
 		if err != nil {
 			return nil, err
 		}
-	case r.text == "":
-		r.text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
+	case r.Text == "":
+		r.Text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
 	}
 	if words := s.passwordWords(&t); words != "" {
-		r.text = endLine(r.text) + words
+		r.Text = endLine(r.Text) + words
 	}
-	result := aboutTask(r.text, taskMeta{TaskID: t.ID, Status: t.Status, Next: r.place.next})
-	result.Content = append(result.Content, r.content...)
+	result := aboutTask(r.Text, taskMeta{TaskID: t.ID, Status: t.Status, Next: r.Place.Next})
+	result.Content = append(result.Content, r.Content...)
 	if t.Status.Terminal() {
 		s.runner.RecordRetrieved(t.ID)
-		result.IsError = isError(&t)
+		result.IsError = reading.IsError(&t)
 	}
 	return result, nil
 }

@@ -4,18 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
 	"github.com/rs/zerolog"
 
-	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/files"
 	"runnel/tasks/run"
+	"runnel/tools/reading"
 	"runnel/tools/secrets"
 	"runnel/tools/text"
 )
@@ -144,26 +143,8 @@ func (c *Call) LeftOut(ctx context.Context) func(text.Gap) string {
 		if !c.keep(ctx) {
 			return g.Words()
 		}
-		return leftOut(c.server.poller(c.caller), c.TaskID)(g)
+		return reading.LeftOut(c.server.poller(c.caller), c.TaskID)(g)
 	}
-}
-
-// leftOut returns the words for what is left out of a task's output: how much, and how to read it. poller is
-// the name of get_task_result in the reader's list, "" if it is not there.
-func leftOut(poller, taskID string) func(text.Gap) string {
-	return func(g text.Gap) string {
-		return shorten.LeftOut(g.Bytes, "bytes", howToRead(poller, taskID, g.After))
-	}
-}
-
-// howToRead says how to read a task's output from a position on.
-func howToRead(poller, taskID string, after int64) string {
-	how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), after)
-	if poller != "" {
-		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ",
-			poller, taskID, after) + how
-	}
-	return how
 }
 
 // Input waits for the next piece of input that a client sends to the call while it runs. It fails with io.EOF

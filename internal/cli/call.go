@@ -306,7 +306,7 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	case "text":
 		last, content := tools.SplitEnd(&mcp.CallToolResult{Content: held, IsError: r.IsError, Meta: r.Meta}),
 			tools.SplitEnd(&r)
-		_, command := tools.CommandResult(&r)
+		_, command := r.Command()
 		if command { // stdout is its output
 			var made, later []mcp.ContentBlock // either has them
 			last, made = tools.SplitFiles(last)

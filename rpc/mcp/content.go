@@ -106,3 +106,11 @@ const (
 	// MaxText is how many bytes of any text fit: a control character takes six bytes in JSON.
 	MaxText = MaxLine / 8
 )
+
+// Command reports whether the result is that of a command, and returns its exit code; 0 if a signal ended it.
+func (r *CallToolResult) Command() (exitCode int, is bool) {
+	var command struct{ ExitCode int }
+	meta, _ := json.Marshal(r.Meta[MetaCommand])
+	is = r.Meta[MetaCommand] != nil && json.Unmarshal(meta, &command) == nil
+	return command.ExitCode, is
+}

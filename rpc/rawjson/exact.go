@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -70,4 +71,14 @@ func fieldOf(fields []reflect.StructField, name string) (to reflect.Type, keep b
 		}
 	}
 	return nil, keep
+}
+
+// Same reports whether two texts are the same JSON value, however they are written: arguments from a page have
+// passed through its host.
+func Same(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }

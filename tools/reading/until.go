@@ -1,4 +1,4 @@
-package tools
+package reading
 
 import (
 	"bytes"
@@ -11,12 +11,13 @@ import (
 
 	"runnel/internal/shorten"
 	"runnel/tasks"
+	"runnel/tasks/run"
 	"runnel/tools/text"
 )
 
-// until looks for the first line of a task's output that matches a pattern. It reads the log page by page; of
+// Until looks for the first line of a task's output that matches a pattern. It reads the log page by page; of
 // a line, the first maxUntilLine bytes are searched.
-type until struct {
+type Until struct {
 	pattern *regexp.Regexp
 	line    []byte // the unfinished line
 	found   bool
@@ -30,10 +31,10 @@ const (
 	untilQuiet = 100 * time.Millisecond
 )
 
-var errUntil = fmt.Errorf("searching the output takes more than %v: use a simpler until, or after", maxGrep)
+var errUntil = fmt.Errorf("searching the output takes more than %v: use a simpler until, or after", maxSearch)
 
-// newUntil compiles the argument "until".
-func newUntil(pattern string) (*until, error) {
+// NewUntil compiles the argument "until".
+func NewUntil(pattern string) (*Until, error) {
 	re, err := text.CompilePattern(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("until: %w", err)
@@ -41,11 +42,11 @@ func newUntil(pattern string) (*until, error) {
 	if re.MatchString("") {
 		return nil, fmt.Errorf("until: %q matches every line", pattern)
 	}
-	return &until{pattern: re}, nil
+	return &Until{pattern: re}, nil
 }
 
 // Write implements text.Sink.
-func (u *until) Write(p []byte) (int, error) {
+func (u *Until) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0 && !u.found; {
 		end := bytes.IndexAny(rest, "\r\n")
 		if end < 0 {
@@ -60,28 +61,28 @@ func (u *until) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (u *until) keep(p []byte) {
+func (u *Until) keep(p []byte) {
 	u.line = append(u.line, p[:min(len(p), maxUntilLine-len(u.line))]...)
 }
 
 // search searches the line, whole or as far as it has come.
-func (u *until) search() {
+func (u *Until) search() {
 	if line := text.StripANSI(u.line); u.pattern.Match(line) {
 		u.found, u.matched = true, string(bytes.TrimSpace(line))
 	}
 }
 
 // Insert implements text.Sink: the words are not output.
-func (u *until) Insert(string, int64) {}
+func (u *Until) Insert(string, int64) {}
 
 // Skip implements text.Sink.
-func (u *until) Skip(int64) {}
+func (u *Until) Skip(int64) {}
 
 // Full implements text.Sink.
-func (u *until) Full() bool { return u.found }
+func (u *Until) Full() bool { return u.found }
 
-// words says what became of the search in the output of a task, for the beginning of an answer.
-func (u *until) words(t *tasks.Task) string {
+// Words says what became of the search in the output of a task, for the beginning of an answer.
+func (u *Until) Words(t *tasks.Task) string {
 	switch {
 	case u.found:
 		return "matched until: " + shorten.Clip(u.matched, tasks.MaxMatch) + "\n"
@@ -92,18 +93,18 @@ func (u *until) words(t *tasks.Task) string {
 	}
 }
 
-// awaitMatch waits until a line of a task's output matches, from a position on, the task has ended, or the
-// time is over.
-func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *until,
+// Await waits until a line of a task's output matches, from a position on, the task has ended, or the time is
+// over.
+func (u *Until) Await(ctx context.Context, runner *run.Runner, id string, from int64,
 	limit time.Duration) (tasks.Task, error) {
-	v, release, err := s.runner.Follow(ctx, id)
+	v, release, err := runner.Follow(ctx, id)
 	if err != nil {
 		return tasks.Task{}, err
 	}
 	defer release()
 	wait, stop := context.WithTimeout(ctx, limit)
 	defer stop()
-	search, cancel := context.WithTimeoutCause(ctx, limit+maxGrep, errUntil)
+	search, cancel := context.WithTimeoutCause(ctx, limit+maxSearch, errUntil)
 	defer cancel()
 	for v != nil {
 		t := v.Task()
@@ -120,7 +121,7 @@ func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *unti
 			break
 		}
 		if grows = v.Log().Grown(wait, from); errors.Is(grows, io.EOF) { // the end follows
-			_, _ = s.runner.AwaitView(wait, id, v)
+			_, _ = runner.AwaitView(wait, id, v)
 		}
 		if grows != nil {
 			break
@@ -132,7 +133,7 @@ func (s *service) awaitMatch(ctx context.Context, id string, from int64, u *unti
 	case err != nil:
 		return tasks.Task{}, err
 	}
-	t, err := s.runner.Get(ctx, id)
+	t, err := runner.Get(ctx, id)
 	if err == nil && v == nil { // it had ended before
 		if _, err = shapeLog(search, u, &t, from); !u.found {
 			u.search()
