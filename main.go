@@ -64,8 +64,10 @@
 //	tasks/sqlite            the state on disk
 //	tasks/nats, tasks/redis, tasks/dynamodb    one state each
 //	tasks/logs              the logs as resources, subscriptions
+//	tools/reading           what a model is shown of a task
 //	tools                   tools/list and tools/call
 //	tools/...               the kinds of tools, the config, processes, schemas, text, secrets
+//	internal/fleet          workers, and the fronts that list their tools
 //	internal/serve          a config becomes a running server
 //	internal/doctor         whether runnel can work here
 //	internal/cli            the command line, one file a command

@@ -4,9 +4,9 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/spf13/cobra"
+	"runnel/internal/fleet"
 
-	"runnel/internal/serve"
+	"github.com/spf13/cobra"
 )
 
 // defaultWorkDrain is how long tasks may go on after SIGTERM: systems that stop machines often wait little
@@ -15,7 +15,7 @@ const defaultWorkDrain = 10 * time.Minute
 
 // workCommand is "runnel work".
 func (i *invocation) workCommand() *cobra.Command {
-	o := serve.WorkOptions{Drain: defaultWorkDrain}
+	o := fleet.Options{Drain: defaultWorkDrain}
 	cmd := &cobra.Command{
 		Use:   "work",
 		Short: "Run the tasks that runnels on other machines offer to workers",

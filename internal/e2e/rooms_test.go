@@ -167,12 +167,16 @@ var rooms = map[string][]string{
 	"runnel/internal/trust": {"runnel/internal/term", "runnel/tools/config"},
 	// What monitoring asks for.
 	"runnel/internal/metrics": {"runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks"},
-	"runnel/internal/stdio":   {},  // the pipes of a host
-	"runnel/internal/serve":   nil, // it may import all of the above
-	"runnel/internal/doctor":  nil, // whether runnel can work here
-	"runnel/internal/cli":     nil, // so may this
-	"runnel/internal/e2e":     {},  // tests alone
-	"runnel":                  {"runnel/internal/cli"},
+	// Workers, and the tools that they lend.
+	"runnel/internal/fleet": {"runnel/internal/metrics", "runnel/rpc/rawjson", "runnel/tasks",
+		"runnel/tasks/run", "runnel/tools", "runnel/tools/config", "runnel/tools/secrets",
+		"runnel/tools/upstream"},
+	"runnel/internal/stdio":  {},  // the pipes of a host
+	"runnel/internal/serve":  nil, // it may import all of the above
+	"runnel/internal/doctor": nil, // whether runnel can work here
+	"runnel/internal/cli":    nil, // so may this
+	"runnel/internal/e2e":    {},  // tests alone
+	"runnel":                 {"runnel/internal/cli"},
 
 	"runnel/internal/cmd/cast":  {}, // programs that build something for the repository
 	"runnel/internal/cmd/count": {},

@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/detach"
+	"runnel/internal/fleet"
 	"runnel/internal/metrics"
 	"runnel/partials"
 	"runnel/rpc"
@@ -58,7 +59,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
 	methods.Register(server, runner)
-	lend(conf, set, store, runner, log)
+	fleet.Lend(conf, set, store, runner, log)
 	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Deliver: partials.DeliverOptions{
 			Pace:     time.Duration(conf.Partials.Pace),

@@ -1,9 +1,11 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -13,6 +15,24 @@ import (
 	"runnel/tasks/redis"
 	"runnel/tools/config"
 )
+
+// PeoplesState is a state as the commands for people need it.
+type PeoplesState interface {
+	tasks.State
+	// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
+	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
+	// Forget deletes an owner's tasks that have ended by a time; without force it keeps those whose result
+	// nobody has fetched.
+	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task,
+		kept int, err error)
+}
+
+// ServersState is a state on servers, which several machines share.
+type ServersState interface {
+	PeoplesState
+	// Check checks whether the servers answer, and describes for people what an owner has there.
+	Check(ctx context.Context, owner string) (string, error)
+}
 
 // openDynamoDB is set in the programs that are built for DynamoDB (servers_dynamodb.go): its client makes the
 // program 5 MB larger, and each start some 45 % longer, also where it is not used.

@@ -96,3 +96,19 @@ var Version = sync.OnceValue(func() string {
 	}
 	return info.Main.Version
 })
+
+// UsageError is a mistake in flags, variables or the config, which the user has to fix. The exit code is 2
+// then.
+type UsageError struct {
+	Err  error
+	Hint string
+}
+
+func (e *UsageError) Error() string {
+	if e.Hint == "" {
+		return e.Err.Error()
+	}
+	return e.Err.Error() + "\n" + e.Hint
+}
+
+func (e *UsageError) Unwrap() error { return e.Err }

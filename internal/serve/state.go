@@ -67,6 +67,14 @@ func History(conf *config.Config) tasks.History {
 		Log: int(conf.History.Log)}
 }
 
+func limits(conf *config.Config) tasks.Limits {
+	return tasks.Limits{
+		MaxLive:              conf.Tasks.MaxLive,
+		MaxStartsPerMinute:   conf.Tasks.MaxStartsPerMinute,
+		MaxRequestsPerSecond: conf.Tasks.MaxRequestsPerSecond,
+	}
+}
+
 func closeState(store tasks.State, log zerolog.Logger) {
 	if err := store.Close(); err != nil {
 		log.Error().Err(err).Msg("closing the state")

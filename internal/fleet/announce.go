@@ -1,4 +1,4 @@
-package serve
+package fleet
 
 import (
 	"context"
@@ -23,8 +23,8 @@ const (
 
 // announce announces the worker to the owners whose tasks it runs, until ctx ends, and obeys people's orders
 // except those before.
-func (w *worker) announce(ctx context.Context, before map[string]bool) {
-	others, stop := w.set.Tools.Changes().Watch() // the tools of upstreams
+func (w *Worker) announce(ctx context.Context, before map[string]bool) {
+	others, stop := w.Set.Tools.Changes().Watch() // the tools of upstreams
 	defer stop()
 	// An announcement that is cut off might arrive after the last one, which withdraws the worker.
 	told := context.WithoutCancel(ctx)
@@ -35,7 +35,7 @@ func (w *worker) announce(ctx context.Context, before map[string]bool) {
 		w.mu.Unlock()
 		err := w.tell(told, w.selfFor)
 		if err != nil && !failed {
-			w.log.Warn().Err(err).Msg("announcing this worker to others")
+			w.Log.Warn().Err(err).Msg("announcing this worker to others")
 		}
 		failed = err != nil
 		before = w.obey(ctx, before)
@@ -53,8 +53,8 @@ func (w *worker) announce(ctx context.Context, before map[string]bool) {
 
 // obey does what people ask of workers. before has the ids of the drains that were there at the first look,
 // when it is nil.
-func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bool {
-	orders, err := w.queue.Orders(ctx, w.first)
+func (w *Worker) obey(ctx context.Context, before map[string]bool) map[string]bool {
+	orders, err := w.Queue.Orders(ctx, w.Owners[0])
 	if err != nil {
 		return before // the announcement has failed, too, and says so
 	}
@@ -70,14 +70,14 @@ func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bo
 		case o.What == tasks.OrderDrain && first:
 			before[o.ID] = true
 		case o.What == tasks.OrderDrain && o.Name == w.self.Name && !before[o.ID]:
-			w.leave()
+			w.Leave()
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !slices.Equal(paused, w.paused) {
 		w.paused = paused
-		w.log.Info().Strs("paused", paused).
+		w.Log.Info().Strs("paused", paused).
 			Msg("the classes whose tasks are not taken have changed (runnel fleet pause)")
 		if w.again != nil {
 			w.again()
@@ -88,11 +88,11 @@ func (w *worker) obey(ctx context.Context, before map[string]bool) map[string]bo
 
 // tell announces something to all owners at the same time, so that a state that does not answer delays it
 // only once.
-func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker) error {
+func (w *Worker) tell(ctx context.Context, says func(owner string) *tasks.Worker) error {
 	var all sync.WaitGroup
-	failed := make(chan error, len(w.runners))
-	for owner := range w.runners {
-		all.Go(func() { failed <- w.queue.Announce(ctx, owner, says(owner)) })
+	failed := make(chan error, len(w.Runners))
+	for owner := range w.Runners {
+		all.Go(func() { failed <- w.Queue.Announce(ctx, owner, says(owner)) })
 	}
 	all.Wait()
 	close(failed)
@@ -105,12 +105,12 @@ func (w *worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 
 // selfFor returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since
 // whoever knows an id can use it.
-func (w *worker) selfFor(owner string) *tasks.Worker {
+func (w *Worker) selfFor(owner string) *tasks.Worker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	self := w.self
 	self.Paused = w.paused
-	self.Foreign = owner != w.first
+	self.Foreign = owner != w.Owners[0]
 	for _, o := range w.running {
 		id := o.Task.ID
 		if o.Task.Owner != owner {
@@ -124,23 +124,18 @@ func (w *worker) selfFor(owner string) *tasks.Worker {
 }
 
 // offerers returns the tools of the worker as it announces them, without secrets.
-func (w *worker) offerers() (list []tasks.Offerer) {
-	for _, t := range w.set.Tools.Tools() {
+func (w *Worker) offerers() (list []tasks.Offerer) {
+	for _, t := range w.Set.Tools.Tools() {
 		name := t.Describe().Name
-		o := tasks.Offerer{Class: w.class(t, name), Priority: w.priorities[name]}
+		o := tasks.Offerer{Class: w.class(t, name), Priority: w.Priorities[name]}
 		if o.Class == "" {
 			continue
 		}
-		if err := json.Unmarshal(w.secrets.Set().JSON(rawjson.Encode(t.Describe())), &o.Tool); err != nil {
-			w.log.Error().Err(err).Str("tool", name).Msg("a tool is not announced")
+		if err := json.Unmarshal(w.Secrets.Set().JSON(rawjson.Encode(t.Describe())), &o.Tool); err != nil {
+			w.Log.Error().Err(err).Str("tool", name).Msg("a tool is not announced")
 			continue
 		}
 		list = append(list, o)
 	}
 	return list
-}
-
-// change makes announce announce the worker again.
-func (w *worker) change() {
-	w.changed.Send()
 }

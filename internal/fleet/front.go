@@ -1,4 +1,4 @@
-package serve
+package fleet
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"runnel/tools/upstream"
 )
 
-// fleet gives an owner's tool set the tools of the workers of some classes.
-type fleet struct {
+// front gives an owner's tool set the tools of the workers of some classes.
+type front struct {
 	queue   tasks.Queue
 	owner   string
 	classes []string
@@ -38,20 +38,20 @@ const (
 	fleetWait = 5 * time.Second
 )
 
-// lend makes a set have the tools of workers, if the config asks for them.
-func lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *run.Runner, log zerolog.Logger) {
+// Lend makes a set have the tools of workers, if the config asks for them.
+func Lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *run.Runner, log zerolog.Logger) {
 	queue, ok := store.(tasks.Queue)
 	if !ok || len(conf.Fleet.Classes) == 0 {
 		return
 	}
-	f := &fleet{queue: queue, owner: conf.Server.Owner, classes: conf.Fleet.Classes, set: set, runner: runner,
+	f := &front{queue: queue, owner: conf.Server.Owner, classes: conf.Fleet.Classes, set: set, runner: runner,
 		log: log, known: make(chan struct{})}
 	set.Fleet = f.need
 }
 
 // need waits until the tools of the workers are known. The first call starts the search, so that a client
 // that only probes the server opens no connection.
-func (f *fleet) need(ctx context.Context) {
+func (f *front) need(ctx context.Context) {
 	f.begin.Do(func() {
 		if !f.runner.Go(f.follow) {
 			close(f.known)
@@ -65,7 +65,7 @@ func (f *fleet) need(ctx context.Context) {
 }
 
 // follow looks for workers once per fleetInterval, until ctx ends.
-func (f *fleet) follow(ctx context.Context) {
+func (f *front) follow(ctx context.Context) {
 	var before []tasks.Offerer
 	for failed, asked := false, false; ; asked = true {
 		workers, _, err := f.queue.Fleet(ctx, f.owner)
@@ -89,7 +89,7 @@ func (f *fleet) follow(ctx context.Context) {
 
 // offerers returns the tools of the workers of these classes, each once. If two workers describe a tool
 // differently, the first one counts.
-func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
+func (f *front) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 	for _, w := range workers {
 		for _, t := range w.Tools {
 			same := func(other tasks.Offerer) bool { return other.Name == t.Name }
@@ -102,7 +102,7 @@ func (f *fleet) offerers(workers []tasks.Worker) (list []tasks.Offerer) {
 	return list
 }
 
-func (f *fleet) tools(list []tasks.Offerer) (made []tools.Tool) {
+func (f *front) tools(list []tasks.Offerer) (made []tools.Tool) {
 	for _, t := range list {
 		offer := tasks.Offer{Class: t.Class, Priority: t.Priority,
 			Timeout: time.Duration(config.DefaultQueueTimeout)}
