@@ -79,7 +79,7 @@ var rooms = map[string][]string{
 		"runnel/rpc/rawjson", "runnel/tools/text"},
 	// What every state must do.
 	"runnel/tasks/statetest": {"runnel/tasks", "runnel/tasks/files", "runnel/tasks/run",
-		"runnel/partials", "runnel/rpc", "runnel/rpc/mcp"},
+		"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
 	"runnel/tools/sandbox/shim": {},
 	// What a child may do; it knows nothing of tools.
 	"runnel/tools/sandbox": {"runnel/tools/sandbox/shim"},
