@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/feed"
@@ -79,6 +80,23 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 		}
 	})
 	return child, nil
+}
+
+// Callable returns the entry in tools/list of a tool of which the call can make a child.
+func (c *Call) Callable(ctx context.Context, tool string) (spec mcp.Tool, ok bool) {
+	if c.run == nil { // in a test
+		return spec, false
+	}
+	return c.server.callable(ctx, c.caller, tool)
+}
+
+// callable implements Call.Callable.
+func (s *service) callable(ctx context.Context, c *rpc.Caller, tool string) (spec mcp.Tool, ok bool) {
+	e := s.lookup(ctx, c, tool)
+	if e == nil || e.extra || e.forApp {
+		return spec, false
+	}
+	return e.spec, true
 }
 
 // ID returns the id of the child's task.

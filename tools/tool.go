@@ -103,6 +103,7 @@ type server interface {
 	recentOf(ctx context.Context, c *rpc.Caller, tool string,
 		arguments json.RawMessage) (id string, err error)
 	makeChild(ctx context.Context, parent *Call, tool string, arguments json.RawMessage) (*Child, error)
+	callable(ctx context.Context, c *rpc.Caller, tool string) (spec mcp.Tool, ok bool)
 	startable(tool string) (title string, ok bool)
 	startables() (specs []mcp.Tool)
 	log() *zerolog.Logger

@@ -8,6 +8,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -132,3 +133,6 @@ func ask(t *testing.T, m *Model, answers ...modeltest.Answer) (*toolstest.Called
 
 // words splits a text into pieces as a model sends them.
 func words(text string) []string { return strings.SplitAfter(text, " ") }
+
+// taskIDs matches the ids of tasks.
+var taskIDs = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`) })

@@ -244,7 +244,7 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 		asking, stop = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer stop()
 	}
-	_, err = c.ask(asking)
+	err = c.converse(asking)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -40,17 +40,17 @@ func (c *Called) Text() string {
 }
 
 // Call calls a tool with arguments, which encoding/json must be able to encode as an object; nil means none.
-// The client cannot answer questions. An error that is not a result fails the test, as a panic does, whose
+// others are further tools of the server, of which the call may make children. The client cannot answer questions. An error that is not a result fails the test, as a panic does, whose
 // stack is logged.
-func Call(t testing.TB, tool tools.Tool, arguments any) *Called {
+func Call(t testing.TB, tool tools.Tool, arguments any, others ...tools.Tool) *Called {
 	t.Helper()
 	runner := run.NewRunner(run.Options{})
 	defer runner.Close()
-	return CallBy(t, runner, tool, arguments)
+	return CallBy(t, runner, tool, arguments, others...)
 }
 
 // CallBy is Call as a task of a runner, whose state can be read then.
-func CallBy(t testing.TB, runner *run.Runner, tool tools.Tool, arguments any) *Called {
+func CallBy(t testing.TB, runner *run.Runner, tool tools.Tool, arguments any, others ...tools.Tool) *Called {
 	t.Helper()
 	if arguments == nil {
 		arguments = struct{}{}
@@ -59,6 +59,11 @@ func CallBy(t testing.TB, runner *run.Runner, tool tools.Tool, arguments any) *C
 	registry := &tools.Registry{}
 	if err := registry.Add(&recorded{Tool: tool, t: t, called: called}); err != nil {
 		t.Fatal(err)
+	}
+	for _, other := range others {
+		if err := registry.Add(other); err != nil {
+			t.Fatal(err)
+		}
 	}
 	server := rpc.NewServer(&rpc.Options{Drain: -1}) // all calls are answered after the end of the input
 	methods.Register(server, runner)
