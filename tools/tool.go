@@ -211,6 +211,18 @@ func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.
 // A page that shows tasks uses it to offer tools to run.
 func (c *Call) Startables() (specs []mcp.Tool) { return c.server.startables() }
 
+// Tally changes a value that the calls of the owner share over all processes of the state: see run.Runner.Tally.
+func (c *Call) Tally(ctx context.Context, id string, change func(old []byte) ([]byte, error)) error {
+	return c.run.Tally(ctx, id, change)
+}
+
+// Used reports what the call has taken of a language model, for metrics.
+func (c *Call) Used(u run.Usage) {
+	if c.run != nil {
+		c.run.Used(u)
+	}
+}
+
 // keep makes the call's log readable after the call has ended, and reports whether it is.
 func (c *Call) keep(ctx context.Context) bool {
 	return c.run != nil && c.run.Keep(context.WithoutCancel(ctx)) == nil

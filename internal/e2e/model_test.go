@@ -109,3 +109,38 @@ func TestModelIsCancelled(t *testing.T) {
 		}
 	}
 }
+
+// The budget of a day is that of all processes of a state, also one after the other, and usage is in the metrics.
+func TestModelBudgetOfAState(t *testing.T) {
+	t.Parallel()
+	provider := &modeltest.Endpoint{Answers: []modeltest.Answer{{Tokens: []string{"fine"}, Input: 5, Output: 90}}}
+	endpoint := httptest.NewServer(provider)
+	t.Cleanup(endpoint.Close)
+	flags := append(modelConfig(t, endpoint.URL, ""), "--state", stateDir(t),
+		"--set", "tools.openai.model.price={input: 1, output: 4}",
+		"--set", "tools.openai.model.budget={tokens: 200, per: day}")
+	for call := range 4 {
+		got := runClient(t, "", append([]string{"call", "openai", "what=it"}, itself(t, flags...)...)...)
+		if want := "the budget is used up: 190 of 200 tokens today; the day ends at 00:00 UTC"; call < 2 && got.stdout != "fine" ||
+			call >= 2 && !strings.Contains(got.stdout+got.stderr, want) {
+			t.Errorf("call %d: exit code %d, %q\n%s", call, got.code, got.stdout, got.stderr)
+		}
+	}
+	w := newWitness(t, programCommand(t, append(modelConfig(t, endpoint.URL, ""), "--metrics", ":0", "--log-format", "json",
+		"--set", "tools.openai.model.price={input: 1, output: 4}")...))
+	for range 2 {
+		if said, r := w.texts("openai", nil); r.IsError || said != "fine" {
+			t.Errorf("%q", said)
+		}
+	}
+	page := scrape(t, &w.log)
+	for _, line := range []string{`runnel_model_requests_total{model="m-1",tool="openai"} 2`,
+		`runnel_model_tokens_total{kind="input",model="m-1",tool="openai"} 10`,
+		`runnel_model_tokens_total{kind="output",model="m-1",tool="openai"} 180`,
+		`runnel_model_usd_total{model="m-1",tool="openai"} 0.00073`} {
+		if !strings.Contains(page, line+"\n") {
+			t.Errorf("no %s in:\n%s", line, page)
+		}
+	}
+	w.end()
+}

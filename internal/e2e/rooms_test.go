@@ -125,8 +125,8 @@ var rooms = map[string][]string{
 		"runnel/tools/process", "runnel/tools/proxy", "runnel/tools/sandbox", "runnel/tools/schema",
 		"runnel/tools/text", "runnel/tools/secrets"},
 	// A language model behind a tool.
-	"runnel/tools/model": {"runnel/internal/sse", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tools",
-		"runnel/tools/config", "runnel/tools/inputs", "runnel/tools/schema", "runnel/tools/text"},
+	"runnel/tools/model": {"runnel/internal/sse", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks", "runnel/tasks/run",
+		"runnel/tools", "runnel/tools/config", "runnel/tools/inputs", "runnel/tools/schema", "runnel/tools/text"},
 	// Providers of models for tests and for an example.
 	"runnel/internal/modeltest": {},
 	// The files that a command has made.
@@ -166,7 +166,7 @@ var rooms = map[string][]string{
 	// Which config files a user trusts.
 	"runnel/internal/trust": {"runnel/internal/term", "runnel/tools/config"},
 	// What monitoring asks for.
-	"runnel/internal/metrics": {"runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks"},
+	"runnel/internal/metrics": {"runnel/rpc/http", "runnel/rpc/mcp", "runnel/tasks", "runnel/tasks/run"},
 	// Workers, and the tools that they lend.
 	"runnel/internal/fleet": {"runnel/internal/metrics", "runnel/rpc/rawjson", "runnel/tasks",
 		"runnel/tasks/run", "runnel/tools", "runnel/tools/config", "runnel/tools/secrets",

@@ -17,6 +17,7 @@ import (
 
 	httpserver "runnel/rpc/http"
 	"runnel/rpc/mcp"
+	"runnel/tasks/run"
 )
 
 // Metrics are counters for Prometheus. It is a run.Observer.
@@ -80,6 +81,17 @@ func (m *Metrics) observe(name, label string, took time.Duration) {
 
 // Retrieved counts a result that was fetched.
 func (m *Metrics) Retrieved() { m.retrieved.Inc() }
+
+// Used counts what the requests of a tool to a language model have taken.
+func (m *Metrics) Used(tool string, u run.Usage) {
+	labels := fmt.Sprintf("model=%q,tool=%q", u.Model, tool)
+	add := func(name string, n int) { m.set.GetOrCreateCounter(name).Add(n) }
+	add(fmt.Sprintf("runnel_model_requests_total{%s}", labels), u.Requests)
+	add(fmt.Sprintf("runnel_model_tokens_total{kind=\"input\",%s}", labels), u.InputTokens-u.CachedTokens)
+	add(fmt.Sprintf("runnel_model_tokens_total{kind=\"cached\",%s}", labels), u.CachedTokens)
+	add(fmt.Sprintf("runnel_model_tokens_total{kind=\"output\",%s}", labels), u.OutputTokens)
+	m.set.GetOrCreateFloatCounter(fmt.Sprintf("runnel_model_usd_total{%s}", labels)).Add(u.USD)
+}
 
 // Refused counts a task that a limit has refused.
 func (m *Metrics) Refused(limit string) { m.count("runnel_refusals_total{limit=%q}", limit) }

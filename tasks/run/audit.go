@@ -64,3 +64,6 @@ func (r *Runner) refused(run *Run, err error) error {
 	}
 	return r.refuse(run.id, run.spec.Tool, why, rpc.Errorf(mcp.CodeInternalError, "%v", err))
 }
+
+// Used counts what the run's tool has taken of a language model.
+func (r *Run) Used(u Usage) { r.runner.o.Observer.Used(r.Task().Tool, u) }

@@ -58,6 +58,16 @@ type Observer interface {
 	Retrieved()                                                   // a client got a result
 	// A task or a request was refused: "live", "starts", "requests" or "store" (start.go).
 	Refused(why string)
+	// A language model has answered, or has been asked in vain, for a tool.
+	Used(tool string, u Usage)
+}
+
+// Usage is what the requests to a language model have taken.
+type Usage struct {
+	Model                                   string
+	Requests                                int
+	InputTokens, CachedTokens, OutputTokens int // cached ones are part of the input
+	USD                                     float64
 }
 
 // minTTL is the shortest ttl that is granted: a task that expired at once would be a useless handle.
@@ -86,6 +96,7 @@ type Runner struct {
 	made     []madeTask       // the latest tasks that got a handle here, oldest first
 
 	unrecorded unrecorded
+	tallies    tallies
 
 	watching bool // watchRequests runs (requests.go)
 	watchers sync.WaitGroup
@@ -220,7 +231,8 @@ func (unobserved) Created(string) {}
 
 func (unobserved) Ended(string, mcp.TaskStatus, time.Duration) {}
 
-func (unobserved) Retrieved() {}
+func (unobserved) Retrieved()         {}
+func (unobserved) Used(string, Usage) {}
 
 func (unobserved) Refused(string) {}
 

@@ -25,10 +25,15 @@ import (
 // stays in the log.
 func (c *call) ask(ctx context.Context) (*answer, error) {
 	for attempt := 1; ; attempt++ {
+		settle, err := c.reserve(ctx)
+		if err != nil {
+			return nil, err
+		}
 		a := &answer{write: c.write}
 		c.latest = a
-		err := c.request(ctx, a)
+		err = c.request(ctx, a)
 		c.count(a)
+		settle(&a.used)
 		if err == nil {
 			return a, nil
 		}

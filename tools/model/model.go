@@ -15,6 +15,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/config"
 	"runnel/tools/inputs"
@@ -210,9 +211,10 @@ type call struct {
 	talk   conversation
 	latest *answer // nil before the first request
 	used   usage
-	sent   int   // bytes of the latest request
-	open   bool  // the last line of the output has no newline
-	broken error // the output takes no more
+	sent   int    // bytes of the latest request
+	capped string // the budget that allows the latest answer fewer tokens than maxTokens; "" = none
+	open   bool   // the last line of the output has no newline
+	broken error  // the output takes no more
 }
 
 // errTimeout ends a call that takes too long.
@@ -245,6 +247,8 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 		defer stop()
 	}
 	err = c.converse(asking)
+	in.Used(run.Usage{Model: c.used.Model, Requests: c.used.Requests, InputTokens: c.used.InputTokens,
+		CachedTokens: c.used.CachedTokens, OutputTokens: c.used.OutputTokens, USD: c.used.USD})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -33,6 +33,8 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 		verdict = "timed out after " + c.config.Timeout.String()
 	case failed != nil:
 		verdict = failed.Error()
+	case c.latest.stop == stopLength && c.capped != "":
+		verdict = "the answer ends here, since the budget allows no more: " + c.capped
 	case c.latest.stop == stopRefuse:
 		verdict = "the model refuses"
 		if c.latest.refusal != "" {
