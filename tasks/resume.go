@@ -3,8 +3,10 @@ package tasks
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"time"
 
+	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 )
 
@@ -39,4 +41,16 @@ func Resumes(variables json.RawMessage) string {
 // not over.
 func (t *Task) LeftAt(now time.Time) bool {
 	return !t.Status.Terminal() && Resumes(t.Variables) != "" && now.Before(t.CreatedAt.Round(0).Add(t.TTL))
+}
+
+// StoppedMessage is the status message of a task that has failed because its runner was closed.
+const StoppedMessage = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
+
+// orphanMessage ends the status message of a task that has failed because its keeper was gone.
+const orphanMessage = " (killed, or it crashed); the output up to then is kept"
+
+// Interrupted reports whether the task has failed with the process that ran it, and not by itself.
+func (t *Task) Interrupted() bool {
+	return t.Status == mcp.TaskFailed &&
+		(t.StatusMessage == StoppedMessage || strings.HasSuffix(t.StatusMessage, orphanMessage))
 }

@@ -132,7 +132,7 @@ func (t *Task) FailOrphan(ctx context.Context) {
 	case t.Detached:
 		what = "the supervisor that ran this detached task is gone"
 	}
-	t.EndUnkept(ctx, mcp.TaskFailed, what+" (killed, or it crashed); the output up to then is kept")
+	t.EndUnkept(ctx, mcp.TaskFailed, what+orphanMessage)
 }
 
 // EndUnkept ends a task that no process runs: the result is the end of its output, t.Log, and the message.

@@ -56,7 +56,7 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.parent, d.audience.depth = parent.audience, parent.audience.depth+1
 	d.audience.far.Asks = parent.Asks()
-	spec := s.spec(e, arguments, d, run.Spec{Handle: true})
+	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL})
 	spec.ClientName = hostName(parent.caller)
 	child := &Child{begun: make(chan struct{})}
 	work := spec.Work
@@ -121,3 +121,50 @@ func (c *Child) Wait() tasks.Task {
 
 // Cancel cancels the child, begun or not. It does nothing if the child has ended.
 func (c *Child) Cancel(message string) { c.run.Cancel(message) }
+
+// EndOf waits for the end of a task that this call has made in an earlier process, wherever it runs now, and
+// returns it. It fails with tasks.ErrNotFound if the task was deleted.
+func (c *Call) EndOf(ctx context.Context, id string) (tasks.Task, error) {
+	v, release, err := c.server.tasks().Follow(ctx, id)
+	if err != nil {
+		return tasks.Task{}, err
+	}
+	if v != nil {
+		defer release()
+		select {
+		case <-v.Ended():
+		case <-ctx.Done():
+			return tasks.Task{}, context.Cause(ctx)
+		}
+	}
+	return c.server.tasks().Get(context.WithoutCancel(ctx), id)
+}
+
+// CancelTask cancels a task that this call has made in an earlier process.
+func (c *Call) CancelTask(ctx context.Context, id string) {
+	_, _ = c.server.tasks().Cancel(ctx, id) // an error only says that it has ended, or is not reached
+}
+
+// Stored returns a task that this call has made, with its output and its end.
+func (c *Call) Stored(ctx context.Context, id string) (tasks.Task, error) {
+	return c.server.tasks().Get(ctx, id)
+}
+
+// Repeatable reports whether a call of a tool that was cut off may be made again: its Traits say so, or its
+// annotations.
+func (c *Call) Repeatable(ctx context.Context, tool string) bool {
+	return c.server.repeatable(ctx, tool)
+}
+
+func (s *service) repeatable(ctx context.Context, tool string) bool {
+	e := s.lookup(ctx, nil, tool)
+	if e == nil {
+		return false
+	}
+	a := e.spec.Annotations
+	says := func(hint *bool) bool { return hint != nil && *hint }
+	return e.traits.Repeatable || a != nil && (says(a.IdempotentHint) || says(a.ReadOnlyHint))
+}
+
+// tasks returns the runner of the service's tasks.
+func (s *service) tasks() *run.Runner { return s.runner }

@@ -12,6 +12,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 )
 
 const (
@@ -92,9 +93,14 @@ func (p *parking) close() {
 	}
 }
 
-// giveUp cancels a call that still waits.
+// giveUp cancels a call that still waits. One that resumes goes on as a task, whose questions others may answer.
 func (p *parking) giveUp(requestState, why string) {
-	if call := p.remove(requestState); call != nil {
+	call := p.remove(requestState)
+	switch {
+	case call == nil:
+	case tasks.Resumes(call.audience.run.Task().Variables) != "":
+		call.audience.run.Delivered()
+	default:
 		call.audience.run.Cancel(why)
 	}
 }

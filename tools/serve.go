@@ -36,6 +36,9 @@ func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptio
 	})
 	srv.OnDrain(func(context.Context) { s.parked.close() })
 	if o.Resumable {
+		runner.Go(s.resumeLeft)
+	}
+	if o.Resumable {
 		srv.HandleResume((&feed.Resumer{Runner: runner, Deliver: o.Deliver, Log: o.Log}).Resume)
 	}
 	srv.Handle(rpc.Handshake, "tools/list", s.list)

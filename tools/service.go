@@ -95,7 +95,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	spec.Arguments = arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
-	if e.traits.Serves && spec.TTL == 0 {
+	if (e.traits.Serves || e.traits.Lasts) && spec.TTL == 0 {
 		spec.TTL = math.MaxInt64
 	}
 	d.Relays = e.traits.Relays

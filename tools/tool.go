@@ -57,6 +57,8 @@ type Traits struct {
 	// The log of a call has a screen (terminal.Screen) of so many columns and rows; zero = it has none.
 	Screen     [2]int
 	TakesInput bool // a call reads Call.Input
+	Repeatable bool // a call that was cut off may be made again
+	Lasts      bool // its task gets the longest ttl, unless its client asks for one
 	AtOnce     int  // how many calls run at once, the others wait; 0 = no limit
 	bounded    bool // a call ends soon: it is never handed over
 
@@ -104,6 +106,8 @@ type server interface {
 		arguments json.RawMessage) (id string, err error)
 	makeChild(ctx context.Context, parent *Call, tool string, arguments json.RawMessage) (*Child, error)
 	callable(ctx context.Context, c *rpc.Caller, tool string) (spec mcp.Tool, ok bool)
+	repeatable(ctx context.Context, tool string) bool
+	tasks() *run.Runner
 	startable(tool string) (title string, ok bool)
 	startables() (specs []mcp.Tool)
 	log() *zerolog.Logger

@@ -129,6 +129,10 @@ var rooms = map[string][]string{
 		"runnel/tools", "runnel/tools/config", "runnel/tools/inputs", "runnel/tools/schema", "runnel/tools/text"},
 	// Providers of models for tests and for an example.
 	"runnel/internal/modeltest": {},
+	// Tools that are made of others.
+	"runnel/tools/steps": {"runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks",
+		"runnel/tools", "runnel/tools/config", "runnel/tools/config/strict", "runnel/tools/inputs",
+		"runnel/tools/text"},
 	// The files that a command has made.
 	"runnel/tools/artifacts": {"runnel/rpc/mcp", "runnel/tasks", "runnel/tasks/files", "runnel/tools",
 		"runnel/tools/config", "runnel/tools/secrets", "runnel/tools/text"},

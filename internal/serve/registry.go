@@ -1,8 +1,11 @@
 package serve
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"runnel/internal/selftest"
@@ -12,6 +15,7 @@ import (
 	"runnel/tools/model"
 	"runnel/tools/notify"
 	"runnel/tools/secrets"
+	"runnel/tools/steps"
 	"runnel/tools/upstream"
 )
 
@@ -46,15 +50,18 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	commands, err := command.All(conf, s.Env)
 	models, unasked := model.All(conf, s.Env)
 	upstreams, wrong := upstream.Servers(conf, s.ServersBase(conf), s.Logger())
+	made, misstepped := steps.All(conf, s.mayHave(conf), s.placeOfSteps(conf))
 	hidden, mistaken := s.Secrets(conf)
 	told, unclear := notify.FromConfig(conf, s.Env)
-	errs = append(errs, conf.Check(), err, unasked, wrong, mistaken, unclear)
+	errs = append(errs, conf.Check(), err, unasked, misstepped, wrong, mistaken, unclear)
 	if whole {
-		errs = append(errs, command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models))
+		errs = append(errs, command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models),
+			steps.CheckSchemas(conf, made))
 	} else {
 		log := s.Logger()
 		time.AfterFunc(startDelay, func() {
-			if err := errors.Join(command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models)); err != nil {
+			if err := errors.Join(command.CheckSchemas(conf, commands), model.CheckSchemas(conf, models),
+				steps.CheckSchemas(conf, made)); err != nil {
 				log.Error().Err(err).Msg("calls of a tool will fail")
 			}
 		})
@@ -64,6 +71,9 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	}
 	for _, m := range models {
 		add(m, conf.Origin("tools."+m.Describe().Name))
+	}
+	for _, tool := range made {
+		add(tool, conf.Origin("tools."+tool.Describe().Name))
 	}
 	for _, spec := range s.Options.Tools {
 		c, err := command.FromLine(spec,
@@ -104,6 +114,30 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 		s.Notices.Replace(told)
 	}
 	return set, len(sources), nil
+}
+
+// mayHave returns a function that reports whether a tool may be here: those of other servers and of workers are
+// not known yet.
+func (s *Setup) mayHave(conf *config.Config) func(tool string) bool {
+	return func(tool string) bool {
+		if _, ok := conf.Tools[tool]; ok || s.Wrapped != nil || len(conf.Upstreams)+len(conf.Fleet.Classes) > 0 ||
+			conf.Elsewhere(tool) || conf.Selftest {
+			return true
+		}
+		return slices.ContainsFunc(s.Options.Tools, func(spec string) bool {
+			name, _, _ := strings.Cut(spec, "=")
+			return name == tool
+		})
+	}
+}
+
+// placeOfSteps keeps the calls of this config's steps apart from those of equal tools in other directories. A state
+// on servers is used from other machines, where the directory is another one.
+func (s *Setup) placeOfSteps(conf *config.Config) string {
+	if conf.State.IsURL() {
+		return ""
+	}
+	return cmp.Or(conf.Dir(), "none")
 }
 
 // ServersBase is the environment in which the upstreams of a config are made.

@@ -212,7 +212,7 @@ func (r *Runner) unhide(id string) {
 var (
 	errCancelled  = errors.New("cancelled")
 	errExpired    = errors.New("expired")
-	errClosed     = errors.New("runnel was stopped, as when the host closes the session; a tool with detach: always goes on")
+	errClosed     = errors.New(tasks.StoppedMessage)
 	errUnfollowed = errors.New("not followed any more")
 	errLost       = errors.New("the state has lost the task")
 )

@@ -263,6 +263,7 @@ func (c *Command) Traits() tools.Traits {
 		Screen:     c.screen(),
 		Confirms:   c.asks != nil,
 		AtOnce:     c.config.MaxConcurrent,
+		Repeatable: c.config.Idempotent || c.config.Retry.Times > 0,
 		MaxResult:  c.maxResult(),
 		KeepFrames: c.config.ANSI == "keep",
 	}

@@ -28,8 +28,8 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 	var list []*Command
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		if c.Tools[name].Model != nil {
-			continue // package model has it
+		if c.Tools[name].Model != nil || len(c.Tools[name].Steps) > 0 {
+			continue // packages model and steps have it
 		}
 		tool, err := New(name, c.Tools[name], env)
 		if err == nil {

@@ -86,6 +86,12 @@ type Command struct {
 	Priority string `yaml:"priority"`
 	Retry    Retry  `yaml:"retry"` // how often a call is begun again
 
+	// Idempotent: running a call twice is the same as once, so steps run one again that was cut off.
+	Idempotent bool `yaml:"idempotent"`
+
+	// Steps, instead of a command, are tasks of other tools and questions (package steps).
+	Steps []Step `yaml:"steps" json:",omitempty"`
+
 	// The command outlives runnel: a process of its own runs it (internal/detach).
 	Detach Detach `yaml:"detach"`
 

@@ -35,6 +35,8 @@ type Config struct {
 	Secrets       Secrets             `yaml:"secrets"`
 	Notify        *Notify             `yaml:"notify"`
 
+	elsewhere []string // tools that OnWorker has left out
+
 	source *strict.File // where the values stand; nil = no file
 	// The flags and variables that override values, such as --max-line, by the values' paths.
 	set map[string]string

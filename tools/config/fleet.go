@@ -53,10 +53,14 @@ func (c *Config) OnWorker(classes []string) (all []string, of, ofUpstream map[st
 			c.Tools[name] = tool
 		} else {
 			delete(c.Tools, name)
+			c.elsewhere = append(c.elsewhere, name)
 		}
 	}
 	return classes, of, ofUpstream
 }
+
+// Elsewhere reports whether OnWorker has left a tool out.
+func (c *Config) Elsewhere(tool string) bool { return slices.Contains(c.elsewhere, tool) }
 
 // classes returns the classes of workers that the tools and the upstreams name, in the order of their names.
 func (c *Config) classes() (list []string) {

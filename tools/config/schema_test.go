@@ -48,6 +48,8 @@ func TestSchemaIsTheStructs(t *testing.T) {
 	compareSchema(t, "model", schema.Defs["model"], reflect.ValueOf(Model{}))
 	compareSchema(t, "budget", schema.Defs["budget"], reflect.ValueOf(Budget{}))
 	compareSchema(t, "sandbox", schema.Defs["sandbox"], reflect.ValueOf(Sandbox{}))
+	compareSchema(t, "retry", schema.Defs["retry"], reflect.ValueOf(Retry{}))
+	compareSchema(t, "step", schema.Defs["step"], reflect.ValueOf(Step{}))
 }
 
 func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
@@ -71,7 +73,8 @@ func compareSchema(t *testing.T, path string, n *schemaNode, v reflect.Value) {
 			t.Errorf("%s: the default is %v, the schema says %v", at, value.Interface(), p.Default)
 		}
 		if f.Type == reflect.TypeFor[*Notify]() || f.Type == reflect.TypeFor[*Sandbox]() ||
-			f.Type == reflect.TypeFor[*Model]() {
+			f.Type == reflect.TypeFor[*Model]() ||
+			f.Type == reflect.TypeFor[*Retry]() || f.Type == reflect.TypeFor[Retry]() {
 			// It is compared by itself.
 		} else if f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
 			compareSchema(t, at, p, reflect.New(f.Type.Elem()).Elem())
@@ -107,6 +110,8 @@ func schemaType(t reflect.Type) string {
 		return ""
 	case t == reflect.TypeFor[USD]():
 		return "#/$defs/usd"
+	case t == reflect.TypeFor[Retry]():
+		return "#/$defs/retry"
 	case t == reflect.TypeFor[Size]():
 		return "#/$defs/size"
 	case t == reflect.TypeFor[Duration]():

@@ -15,6 +15,8 @@ import (
 type Template struct {
 	Text  string
 	Names []string // of its placeholders
+
+	pattern *regexp.Regexp // of the placeholders; nil = config.Placeholder
 }
 
 // ParseTemplate finds the placeholders of a text, whatever they name.
@@ -28,12 +30,25 @@ func ParseTemplate(s string) Template {
 	return t
 }
 
+// ParseStep is ParseTemplate for a text of steps, where a name may have dots: {{steps.build.output}}.
+func ParseStep(s string) Template {
+	t := Template{Text: s, pattern: config.StepPlaceholder()}
+	for _, m := range t.pattern.FindAllStringSubmatch(s, -1) {
+		t.Names = append(t.Names, m[1])
+	}
+	return t
+}
+
 // Fill returns the text with a value in place of each placeholder.
 func (t *Template) Fill(value func(name string) string) string {
 	if len(t.Names) == 0 {
 		return t.Text
 	}
-	return config.Placeholder().ReplaceAllStringFunc(t.Text,
+	pattern := t.pattern
+	if pattern == nil {
+		pattern = config.Placeholder()
+	}
+	return pattern.ReplaceAllStringFunc(t.Text,
 		func(placeholder string) string { return value(strings.Trim(placeholder, "{} \t\n\f\r")) })
 }
 

@@ -1,0 +1,223 @@
+package steps
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
+	"runnel/tools"
+	"runnel/tools/config"
+	"runnel/tools/config/strict"
+	"runnel/tools/inputs"
+)
+
+// Steps is a tool that runs steps.
+type Steps struct {
+	name   string
+	config config.Command
+	in     *inputs.Inputs
+	steps  []step
+	key    string
+}
+
+var _ tools.Resumable = (*Steps)(nil)
+
+// step is a step whose texts are parsed.
+type step struct {
+	config.Step
+	needs   []string // with those that placeholders name
+	ask     inputs.Template
+	foreach inputs.Template
+	when    condition
+}
+
+// All makes the tools of a config that have steps, sorted by name. known reports whether there may be a tool with
+// a name. place keeps the calls of equal tools apart on a state: the directory of the config, "" if the tools are
+// the same wherever they are. The error joins those of all tools, each with its place in the file.
+func All(c *config.Config, known func(tool string) bool, place string) ([]*Steps, error) {
+	var list []*Steps
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
+		if len(c.Tools[name].Steps) == 0 {
+			continue
+		}
+		s, err := newSteps(c, name, known, place)
+		if err != nil {
+			errs = append(errs, c.Locate(config.Join("tools", name), err))
+			continue
+		}
+		list = append(list, s)
+	}
+	return list, config.JoinErrors(errs)
+}
+
+// keys are those of a tool that are possible with steps.
+var keys = []string{"title", "description", "annotations", "_meta", "input", "required", "steps", "task", "runs",
+	"queueTimeout", "priority", "maxResult", "notify"}
+
+func newSteps(c *config.Config, name string, known func(string) bool, place string) (*Steps, error) {
+	conf := c.Tools[name]
+	all, _ := strict.Keys(reflect.TypeFor[config.Command]())
+	for _, key := range all {
+		if !slices.Contains(keys, key) && c.Given(config.Join(config.Join("tools", name), key)) {
+			return nil, &config.Error{Key: key, Problem: "is impossible with steps", Allowed: strings.Join(keys, ", ")}
+		}
+	}
+	if tools.CheckName(name) != nil {
+		return nil, &config.Error{Problem: fmt.Sprintf("%q is not a name for a tool", name),
+			Allowed: "1 to 128 letters, digits, _, - and ."}
+	}
+	s := &Steps{name: name, config: conf}
+	var err error
+	if s.in, err = inputs.Parse(conf.Input, conf.Required); err != nil {
+		return nil, err
+	}
+	if err := s.config.Complete(); err != nil {
+		return nil, err
+	}
+	if s.config.Task == mcp.TaskForbidden {
+		return nil, &config.Error{Key: "task", Problem: "is impossible with steps, since a call of them is a task",
+			Allowed: "optional"}
+	}
+	for i := range conf.Steps {
+		made, err := s.parse(fmt.Sprintf("steps[%d]", i), conf.Steps[i])
+		if err != nil {
+			return nil, err
+		}
+		if tool := made.Tool; tool != "" && !known(tool) {
+			return nil, &config.Error{Key: fmt.Sprintf("steps[%d].tool", i),
+				Problem: fmt.Sprintf("there is no tool %q", tool), Allowed: "the name of another tool"}
+		}
+		s.steps = append(s.steps, *made)
+	}
+	if wrong := config.CheckSteps(conf.Steps, func(of *config.Step) []string { return s.step(of.ID).needs }); wrong != nil {
+		return nil, wrong
+	}
+	if path := circle(c, name, nil); path != nil {
+		return nil, &config.Error{Key: "steps", Problem: "it runs itself, through " + strings.Join(path, ", "),
+			Allowed: "steps that end"}
+	}
+	about := []byte(place)
+	if place == "" {
+		about = rawjson.Encode(conf.Steps)
+	}
+	sum := sha256.Sum256(about)
+	s.key = name + "@" + hex.EncodeToString(sum[:8])
+	return s, nil
+}
+
+// circle returns the tools by whose steps a tool runs itself, nil if it does not.
+func circle(c *config.Config, name string, path []string) []string {
+	path = append(path, name)
+	for _, s := range c.Tools[name].Steps {
+		if s.Tool == path[0] {
+			return append(path, s.Tool)
+		}
+		if len(c.Tools[s.Tool].Steps) > 0 && !slices.Contains(path, s.Tool) {
+			if found := circle(c, s.Tool, path); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// step returns the step with an id.
+func (s *Steps) step(id string) *step {
+	i := slices.IndexFunc(s.steps, func(other step) bool { return other.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &s.steps[i]
+}
+
+// parse parses the texts of a step. key is its place in the config.
+func (s *Steps) parse(key string, of config.Step) (*step, error) {
+	made := &step{Step: of, needs: slices.Clone(of.Needs), when: parseCondition(of.When),
+		ask: inputs.ParseStep(of.Ask), foreach: inputs.ParseStep(of.Foreach)}
+	used := map[string][]string{"when": append(slices.Clone(made.when.left.Names), made.when.right.Names...),
+		"ask": made.ask.Names, "foreach": made.foreach.Names}
+	texts(of.With, func(text string) {
+		t := inputs.ParseStep(text)
+		used["with"] = append(used["with"], t.Names...)
+	})
+	for _, place := range slices.Sorted(maps.Keys(used)) {
+		for _, name := range used[place] {
+			id, isStep, wrong := s.check(name, place == "with" && of.Foreach != "")
+			if wrong != nil {
+				wrong.Key = config.Join(key, place)
+				return nil, wrong
+			}
+			if isStep && !slices.Contains(made.needs, id) {
+				made.needs = append(made.needs, id)
+			}
+		}
+	}
+	return made, nil
+}
+
+// fields are what a placeholder says of a step.
+var fields = []string{"output", "answer", "exitCode", "status"}
+
+// check returns the step that a placeholder names, or what is wrong with it. inEach: it may name the item of a
+// foreach.
+func (s *Steps) check(name string, inEach bool) (id string, isStep bool, wrong *config.Error) {
+	parts := strings.Split(name, ".")
+	switch {
+	case name == "item" && inEach || len(parts) == 1 && slices.Contains(s.in.Names, name):
+		return "", false, nil
+	case len(parts) != 3 || parts[0] != "steps":
+		return "", false, &config.Error{Problem: fmt.Sprintf("placeholder {{%s}} names no input", name),
+			Allowed: s.in.Allowed() + ", or a step, as {{steps.ID.output}}"}
+	case !slices.ContainsFunc(s.config.Steps, func(other config.Step) bool { return other.ID == parts[1] }):
+		return "", false, &config.Error{Problem: fmt.Sprintf("placeholder {{%s}} names no step", name),
+			Allowed: "the id of a step"}
+	case !slices.Contains(fields, parts[2]):
+		return "", false, &config.Error{Problem: fmt.Sprintf("placeholder {{%s}} names nothing of a step", name),
+			Allowed: strings.Join(fields, ", ")}
+	}
+	return parts[1], true, nil
+}
+
+// Describe implements tools.Tool.
+func (s *Steps) Describe() mcp.Tool {
+	description := s.config.Description
+	if description == "" {
+		var names []string
+		for i := range s.steps {
+			names = append(names, s.steps[i].ID)
+		}
+		description = "runs the steps " + strings.Join(names, ", ")
+	}
+	return mcp.Tool{Name: s.name, Title: s.config.Title, Description: description, InputSchema: s.in.Schema,
+		Annotations: s.config.Annotations, Meta: s.config.Meta,
+		Execution: &mcp.ToolExecution{TaskSupport: s.config.Task, StreamPartial: true}}
+}
+
+// ResumeKey implements tools.Resumable.
+func (s *Steps) ResumeKey() string { return s.key }
+
+// Traits implements tools.Kind.
+func (s *Steps) Traits() tools.Traits {
+	return tools.Traits{Detached: s.config.Runs != "", Repeatable: true, Lasts: true}
+}
+
+// Replace implements tools.Kind: calls go on with the steps that they have begun with.
+func (s *Steps) Replace(tools.Tool) {}
+
+// CheckSchemas returns the mistakes in the JSON Schemas of the tools, each with its place in the config.
+func CheckSchemas(c *config.Config, list []*Steps) error {
+	var errs []error
+	for _, s := range list {
+		if err := s.in.CheckSchemas(nil); err != nil {
+			errs = append(errs, c.Locate(config.Join("tools", s.name), err))
+		}
+	}
+	return config.JoinErrors(errs)
+}
