@@ -18,7 +18,7 @@ const (
 	// without a word.
 	announceInterval = 4 * time.Second
 	// announcePace is the shortest time between two announcements.
-	announcePace = 200 * time.Millisecond
+	announcePace = time.Second
 )
 
 // announce announces the worker to the owners whose tasks it runs, until ctx ends, and obeys people's orders

@@ -19,7 +19,7 @@ import (
 func TestHeardTooEarly(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	front, worker := newState(t, url), newState(t, url)
+	front := newState(t, url)
 	sp, err := front.space(t.Context(), "local")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +38,7 @@ func TestHeardTooEarly(t *testing.T) {
 	}
 	r := statetest.NewRunner(t, run.Options{State: front, Owner: "local"})
 	tooEarly := func() (moreLooks int) {
+		worker := newState(t, url) // one that does not stand in line yet
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		found := make(chan *tasks.Offered, 1)

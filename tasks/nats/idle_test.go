@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
@@ -121,6 +122,77 @@ func TestWakeIsPassedOn(t *testing.T) {
 		}
 		o.Done()
 	}
+}
+
+// A worker that takes one task after the other stands in line all the time: each task costs one look. One that does
+// not come back wakes another worker for what has woken it since.
+func TestStandsInLine(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	front, worker := newState(t, url), newState(t, url)
+	sp := spaceOf(t, front)
+	wakes := subscribed(t, front, sp.wakes+workers+".builds")
+	looks := subscribed(t, front, "$JS.API.CONSUMER.MSG.NEXT."+sp.queueName+".builds")
+	found := make(chan *tasks.Offered, 1)
+	next := func() {
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		o, err := worker.Next(ctx, []string{"local"}, []string{"builds"})
+		stop()
+		if err != nil {
+			t.Error(err)
+		}
+		found <- o
+	}
+	stood, passed := 0, 0
+	for try := 0; stood < 2 || passed < 2; try++ { // workers also look each second
+		if try == 40 {
+			t.Fatalf("in %d tries, %d tasks took one look, and %d wakes were passed on", try, stood, passed)
+		}
+		go next()
+		for looked := 0; looked < 2; looked += count(t, looks, front.c.nc) { // it waits from the second look on
+			time.Sleep(time.Millisecond)
+		}
+		first := offer(t, front, tasks.Offer{})
+		o := <-found
+		go next()
+		if o == nil || o.Task.ID != first.ID() {
+			t.Fatalf("%+v", o)
+		}
+		o.Done()
+		count(t, looks, front.c.nc)
+		second := offer(t, front, tasks.Offer{})
+		o = <-found
+		if err := front.c.nc.Publish(sp.wakes+workers+".builds", []byte("builds")); err != nil {
+			t.Fatal(err)
+		}
+		if o == nil || o.Task.ID != second.ID() {
+			t.Fatalf("%+v", o)
+		}
+		o.Done()
+		if count(t, looks, front.c.nc) == 1 {
+			stood++
+		}
+		for _, run := range []*run.Run{first, second} {
+			statetest.Put(t, worker, statetest.Ended(taken(t, worker, run.ID()), mcp.TaskCompleted, "done"))
+		}
+		time.Sleep(2 * awayTime) // nothing is to happen but what the timer does
+		if err := worker.c.nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		if count(t, wakes, front.c.nc) == 4 {
+			passed++
+		}
+	}
+}
+
+// taken returns a task as a worker has taken it.
+func taken(t *testing.T, worker *State, id string) tasks.Task {
+	t.Helper()
+	task, err := worker.Take(t.Context(), statetest.Working(id), []byte(`{"host":"there"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return task
 }
 
 // subscribed returns a subscription that receives from now on.

@@ -102,6 +102,18 @@ func (t *turns) wake(line string) {
 	}
 }
 
+// waked reports whether a task has woken this worker that it has not found.
+func (t *turns) waked() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, n := range t.shown {
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // passOn returns the lines of the tasks that have woken this worker and that it has not found, and forgets them.
 func (t *turns) passOn() (lines []string) {
 	t.mu.Lock()

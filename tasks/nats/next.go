@@ -6,14 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
-	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"runnel/internal/signal"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -31,108 +28,51 @@ const (
 
 // Next implements tasks.Queue.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
-	var spaces []*space
-	for _, owner := range owners {
-		sp, err := s.space(ctx, owner)
-		if err == nil {
-			err = sp.hearLevels()
-		}
-		if err != nil {
-			return nil, err
-		}
-		spaces = append(spaces, sp)
+	w, err := s.stand(ctx, owners, classes)
+	if err != nil {
+		return nil, err
 	}
-	woken, idle := signal.NewWake(), []func(){}
-	waits := false // this worker is one of those that wait
-	defer func() {
-		for _, end := range idle {
-			end()
-		}
-		for _, sp := range spaces {
-			for _, line := range sp.turns.passOn() {
-				sp.wakeWorker(line)
-			}
-		}
-	}()
+	o, err := s.await(ctx, w)
+	s.step(w, err == nil)
+	return o, err
+}
+
+// await returns the next task for a worker that stands in line. It looks when a task has woken the worker, and
+// lookInterval after the last look that found none.
+func (s *State) await(ctx context.Context, w *standing) (*tasks.Offered, error) {
 	for {
-		var failed error
-		for range spaces {
-			sp := spaces[s.turn.Add(1)%uint64(len(spaces))]
-			o, err := sp.next(ctx, classes)
-			if o != nil {
-				return o, nil
-			}
-			failed = cmp.Or(failed, err)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case failed != nil:
-			return nil, unreachable(failed)
-		}
-		if !waits {
-			waits = true
-			for _, sp := range spaces {
-				end, err := sp.idle(classes, woken)
-				idle = append(idle, end)
-				if err != nil {
-					return nil, unreachable(err)
+		if began := time.Now(); w.shown() || began.Sub(w.looked) >= lookInterval {
+			var failed error
+			for range w.spaces {
+				sp := w.spaces[s.turn.Add(1)%uint64(len(w.spaces))]
+				o, err := sp.next(ctx, w.classes)
+				if o != nil {
+					return o, nil
 				}
+				failed = cmp.Or(failed, err)
 			}
-			continue // what was shown before has woken another worker, or none
+			switch {
+			case ctx.Err() != nil:
+				return nil, context.Cause(ctx)
+			case failed != nil:
+				return nil, unreachable(failed)
+			}
+			w.looked = began
+		}
+		if !w.hears {
+			if err := w.hear(); err != nil {
+				return nil, unreachable(err)
+			}
+			w.looked = time.Time{} // what was shown before has woken another worker, or none
+			continue
 		}
 		select {
-		case <-woken:
-		case <-time.After(lookInterval):
+		case <-w.woken:
+		case <-time.After(time.Until(w.looked.Add(lookInterval))):
 		case <-ctx.Done():
+			return nil, context.Cause(ctx)
 		}
 	}
-}
-
-// hearLevels makes this process hear when a high or low task of the owner is shown, until it ends.
-func (sp *space) hearLevels() error {
-	if sp.hearsLevels.Swap(true) {
-		return nil
-	}
-	_, err := sp.c.nc.Subscribe(sp.wakes+workers, func(m *nats.Msg) { sp.turns.hear(string(m.Data)) })
-	if err != nil {
-		sp.hearsLevels.Store(false)
-		return unreachable(err)
-	}
-	return nil
-}
-
-// idle makes this worker one of those that wait for tasks of the owner, until end is called. A server wakes one of
-// them for each task that is shown, so that a call costs as much with a thousand workers as with one.
-func (sp *space) idle(classes []string, woken signal.Wake) (end func(), err error) {
-	var heard []*nats.Subscription
-	var ended atomic.Bool
-	for _, class := range classes {
-		sub, failed := sp.c.nc.QueueSubscribe(sp.wakes+workers+"."+class, workers, func(m *nats.Msg) {
-			if line := string(m.Data); ended.Load() {
-				sp.wakeWorker(line)
-			} else {
-				sp.turns.wake(line)
-				woken.Send()
-			}
-		})
-		if err = failed; err != nil {
-			break
-		}
-		heard = append(heard, sub)
-	}
-	return func() {
-		ended.Store(true)
-		for _, sub := range heard {
-			_ = sub.Drain() // what comes while the server does not know it yet wakes another one
-		}
-	}, err
-}
-
-// wakeWorker wakes one of the workers that wait for tasks in a line. If none does, they look by themselves.
-func (sp *space) wakeWorker(line string) {
-	class, _, _ := strings.Cut(line, "+")
-	_ = sp.c.nc.Publish(sp.wakes+workers+"."+class, []byte(line))
 }
 
 // next returns the next task of the owner that waits for a worker of one of the classes; nil if none waits.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,9 @@ type State struct {
 	c *connection
 
 	turn atomic.Uint64 // whose tasks Next looks for first
+
+	standingMu sync.Mutex
+	standing   *standing // between two calls of Next
 }
 
 // connection is the engine: servers of NATS.

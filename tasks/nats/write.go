@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -78,11 +80,15 @@ func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
 	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
 }
 
-// leave removes the mark of the process that has had a task before, while the caller goes on. The task may be
-// marked as that process's again by then: that mark stands behind the record.
-func (sp *space) leave(r *engine.Record, before string) {
-	mark, behind := sp.marks(r.ID, before, r.Stored.Hidden), r.Revision
+// leave removes the mark of the process that has had a task before, while the caller goes on, unless the task ends
+// within wait: its end removes all of its marks. The task may be marked as that process's again by then: that mark
+// stands behind the record.
+func (sp *space) leave(r *engine.Record, before string, wait time.Duration) {
+	id, mark, behind := r.ID, sp.marks(r.ID, before, r.Stored.Hidden), r.Revision
 	sp.Go(func(ctx context.Context) {
+		if wait > 0 && (!pause.For(ctx, wait) || !sp.Keeps(id)) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 		defer cancel()
 		_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(mark), jetstream.WithPurgeSequence(behind))
@@ -236,6 +242,9 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(tail), jetstream.WithPurgeSequence(sequence))
 }
 
+// leaveTime is how long the mark of the queue stays when a worker has taken a task: most tasks have ended by then.
+const leaveTime = time.Second
+
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	sp.keeps.Store(true)
@@ -246,7 +255,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 	switch {
 	case err == nil:
 		sp.wakeRecord(r, nil)
-		sp.leave(r, before)
+		sp.leave(r, before, leaveTime)
 	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
 		sp.unmark(ctx, r.ID, sp.Keeper, false)
 	}
@@ -262,7 +271,7 @@ func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string
 		return err
 	}
 	sp.wakeRecord(r, nil)
-	sp.leave(r, before)
+	sp.leave(r, before, 0)
 	return nil
 }
 
