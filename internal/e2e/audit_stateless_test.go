@@ -20,6 +20,7 @@ type statelessRequest struct {
 	tasks    bool // the tasks extension
 	partials bool // runnel/task-partials
 	asks     bool // elicitation
+	samples  bool // sampling
 	results  bool // partialResults (SEP-2998)
 	token    string
 
@@ -74,13 +75,14 @@ func (a *audit) sentStateless(r *request, id, params json.RawMessage) {
 	}
 	var c struct {
 		Elicitation    json.RawMessage            `json:"elicitation"`
+		Sampling       json.RawMessage            `json:"sampling"`
 		PartialResults json.RawMessage            `json:"partialResults"`
 		Extensions     map[string]json.RawMessage `json:"extensions"`
 	}
 	_ = json.Unmarshal(p.Meta[metaPrefix+"clientCapabilities"], &c)
 	r.stateless = &statelessRequest{
 		tasks: c.Extensions[tasksExtension] != nil, partials: c.Extensions[ourPartials] != nil,
-		asks: c.Elicitation != nil, results: c.PartialResults != nil,
+		asks: c.Elicitation != nil, samples: c.Sampling != nil, results: c.PartialResults != nil,
 		token: string(p.Meta["partialResultToken"]), filter: p.Notifications,
 	}
 	if r.stateless.token != "" {
@@ -142,8 +144,10 @@ func (a *audit) statelessResult(r *request, e envelope, object map[string]any) e
 		switch {
 		case result.Requests == nil && result.State == "":
 			return errors.New(`input_required: "at least one of inputRequests or requestState"`)
-		case result.Requests != nil && !r.stateless.asks:
+		case strings.Contains(string(result.Requests), `"method":"elicitation/create"`) && !r.stateless.asks:
 			return errors.New("a question for a client that did not declare elicitation")
+		case strings.Contains(string(result.Requests), `"method":"sampling/createMessage"`) && !r.stateless.samples:
+			return errors.New("a question to the model of a client that did not declare sampling")
 		}
 	case r.method == "tools/call" && result.ResultType == "task":
 		types = []string{"CreateTaskResult", closedCreated}

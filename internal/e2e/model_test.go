@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
@@ -143,4 +144,77 @@ func TestModelBudgetOfAState(t *testing.T) {
 		}
 	}
 	w.end()
+}
+
+// The client's own model answers in both eras, where the client lets it be asked.
+func TestModelOfTheClient(t *testing.T) {
+	t.Parallel()
+	flags := writeConfig(t, `
+tools:
+  ask:
+    model: {api: sampling, name: clever, system: "Be {{how}}.", prompt: "Say {{what}}", maxTokens: 100}
+    input: {how: {type: string, default: terse}, what: {type: string}}
+`)
+	const answer = `{"role":"assistant","content":{"type":"text","text":"Hello!"},"model":"client-1","stopReason":"endTurn"}`
+	const asked = `{"maxTokens":100,"messages":[{"content":{"type":"text","text":"Say hi"},"role":"user"}],"modelPreferences":{"hints":[{"name":"clever"}]},"systemPrompt":"Be terse."}`
+	const usage = `"runnel/usage":{"model":"client-1","requests":1,`
+	s := inProcess(t, flags...)
+	s.sendLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"sampling":{}},"clientInfo":{"name":"x","version":"1"}}}`)
+	s.line()
+	for id := range 2 {
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"ask","arguments":{"what":"hi"}}}`, id+1)
+		var request struct {
+			ID     json.RawMessage
+			Method string
+			Params json.RawMessage
+		}
+		if line := s.line(); json.Unmarshal(line, &request) != nil || request.Method != "sampling/createMessage" || string(request.Params) != asked {
+			t.Fatalf("not the question: %s", line)
+		}
+		s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":%s}`, request.ID, answer)
+		if line := string(s.line()); !strings.Contains(line, `"text":"Hello!"`) || !strings.Contains(line, usage) || strings.Contains(line, `"isError":true`) {
+			t.Errorf("%s", line)
+		}
+	}
+	s.sendLine(`{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"ask","arguments":{"what":"hi"}}}`)
+	var request struct{ ID json.RawMessage }
+	_ = json.Unmarshal(s.line(), &request)
+	s.sendLine(`{"jsonrpc":"2.0","id":%s,"error":{"code":-1,"message":"the user said no"}}`, request.ID)
+	if line := string(s.line()); !strings.Contains(line, "the client has refused to ask its model: the user said no") {
+		t.Errorf("%s", line)
+	}
+
+	s = inProcess(t, flags...)
+	call := func(id int, capabilities, more string) string {
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id,
+			inEra(capabilities, "", `"name":"ask","arguments":{"what":"hi"}`+more))
+		return string(s.line())
+	}
+	for id := range 2 {
+		var question struct {
+			Result struct {
+				InputRequests map[string]struct {
+					Method string
+					Params json.RawMessage
+				}
+				RequestState string
+			}
+		}
+		line := call(2*id+1, `"sampling":{}`, "")
+		if json.Unmarshal([]byte(line), &question) != nil || len(question.Result.InputRequests) != 1 {
+			t.Fatalf("not a question: %s", line)
+		}
+		for key, q := range question.Result.InputRequests {
+			if q.Method != "sampling/createMessage" || string(q.Params) != asked {
+				t.Errorf("%s %s", q.Method, q.Params)
+			}
+			line = call(2*id+2, `"sampling":{}`, fmt.Sprintf(`,"requestState":%q,"inputResponses":{%q:%s}`, question.Result.RequestState, key, answer))
+		}
+		if !strings.Contains(line, `"text":"Hello!"`) || !strings.Contains(line, usage) {
+			t.Errorf("%s", line)
+		}
+	}
+	if line := call(9, "", ""); !strings.Contains(line, "this client does not let runnel ask its model") || !strings.Contains(line, `"isError":true`) {
+		t.Errorf("%s", line)
+	}
 }

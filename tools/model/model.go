@@ -31,9 +31,12 @@ type Model struct {
 	in     *inputs.Inputs
 	system *inputs.Template // nil = none
 	prompt *inputs.Template
-	vars   []string // of the environment; nil = runnel's own
-	api    api
-	http   func() *http.Client
+	// pictures are the inputs that are; a path is below dir.
+	pictures []string
+	dir      string
+	vars     []string // of the environment; nil = runnel's own
+	api      api      // nil = sampling
+	http     func() *http.Client
 
 	outputSchema []byte
 	outputs      *schema.Checker // checks the answer; nil = any object is valid, or any text
@@ -75,6 +78,10 @@ func New(name string, conf config.Command, base config.Base) (*Model, error) {
 		return nil, err
 	}
 	m.conf = m.config.Model
+	var err error
+	if m.dir, _, err = base.Inherit(m.config.Dir, nil); err != nil {
+		return nil, err
+	}
 	if conf.MaxResult == nil && base.MaxResult > 0 {
 		m.config.MaxResult = &base.MaxResult
 	}
@@ -102,8 +109,9 @@ func (m *Model) buildTexts() (err error) {
 			return err
 		}
 	}
+	m.pictures = findPictures(m.in)
 	for _, name := range m.in.Names {
-		if !m.in.Used[name] {
+		if !m.in.Used[name] && !slices.Contains(m.pictures, name) {
 			return &config.Error{Key: m.in.Key([]string{"properties", name}),
 				Problem: "the model does not get it", Allowed: "{{" + name + "}} in model.prompt or model.system"}
 		}
@@ -227,14 +235,23 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	pictures, err := m.readPictures(args)
+	if err != nil {
+		return mcp.ErrorResult(err.Error()), nil
+	}
 	leave, err := m.enter(ctx, out)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	value := func(name string) string { return args[name].Joined() }
+	value := func(name string) string {
+		if slices.Contains(m.pictures, name) {
+			return "(the picture " + name + ")"
+		}
+		return args[name].Joined()
+	}
 	c := &call{Model: m, in: in, out: out, used: usage{Model: m.conf.Name}}
-	c.talk = conversation{model: m.conf.Name, prompt: m.prompt.Fill(value), maxTokens: m.conf.MaxTokens,
+	c.talk = conversation{model: m.conf.Name, prompt: m.prompt.Fill(value), pictures: pictures, maxTokens: m.conf.MaxTokens,
 		json: m.config.Structured == config.StructuredJSON, schema: m.outputSchema}
 	if m.system != nil {
 		c.talk.system = m.system.Fill(value)
@@ -246,7 +263,11 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 		asking, stop = context.WithTimeoutCause(ctx, limit, errTimeout)
 		defer stop()
 	}
-	err = c.converse(asking)
+	if m.api == nil {
+		err = c.sample(asking)
+	} else {
+		err = c.converse(asking)
+	}
 	in.Used(run.Usage{Model: c.used.Model, Requests: c.used.Requests, InputTokens: c.used.InputTokens,
 		CachedTokens: c.used.CachedTokens, OutputTokens: c.used.OutputTokens, USD: c.used.USD})
 	if ctx.Err() != nil {
