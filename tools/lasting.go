@@ -17,7 +17,8 @@ import (
 // finds the question in the task. The task is input_required as long as it lives, also while no process runs it;
 // name, which is asked once in a task, lets the call find the answer when it asks again in another process. The
 // caller notes the answer (Call.Remember) and then calls done. AskLasting fails if ctx or the task ends.
-func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(), err error) {
+func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(),
+	_ error) {
 	a := c.audience
 	select {
 	case a.turn <- struct{}{}:
@@ -25,27 +26,27 @@ func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer 
 		return Answer{}, nil, context.Cause(ctx)
 	}
 	for {
-		var question *run.Question
-		if question, err = a.askLasting(ctx, name, q); err != nil {
+		question, err := a.askLasting(ctx, name, q)
+		if err != nil {
 			<-a.turn
 			return Answer{}, nil, err
 		}
-		done = func() {
+		closeQuestion := func() {
 			_ = question.Close() // it fails if the task has ended
 			a.questions.Done()
 		}
 		answer, err = a.awaitLasting(ctx, question)
-		if !errors.Is(err, errRefused) {
-			break
+		switch {
+		case err == nil:
+			return answer, func() { closeQuestion(); <-a.turn }, nil
+		case errors.Is(err, errRefused): // the client of the call cannot ask; others may come
+			closeQuestion()
+		default:
+			closeQuestion()
+			<-a.turn
+			return Answer{}, nil, err
 		}
-		done() // the client of the call cannot ask; others may come
 	}
-	if err != nil {
-		done()
-		<-a.turn
-		return Answer{}, nil, err
-	}
-	return answer, func() { done(); <-a.turn }, nil
 }
 
 // askLasting opens the question.

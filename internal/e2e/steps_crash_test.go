@@ -70,9 +70,15 @@ func stepsKilled(t *testing.T, where string, atOnce, kills int, env ...string) {
 			time.Sleep(time.Duration(rng.IntN(50)) * time.Millisecond)
 		}
 		runs += len(ids)
+		began := true // by this process
 		for going := slices.Clone(ids); len(going) > 0; {
-			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
-			going = slices.DeleteFunc(going, ended)
+			if resumed := strings.Contains(w.log.String(), "this call goes on here"); began || resumed {
+				time.Sleep(time.Duration(rng.IntN(400)) * time.Millisecond)
+			} else if going = slices.DeleteFunc(going, ended); len(going) > 0 { // a kill would meet what does not run
+				time.Sleep(20 * time.Millisecond)
+				continue
+			}
+			going, began = slices.DeleteFunc(going, ended), false
 			if killed < kills && len(going) > 0 {
 				w.kill()
 				killed++
