@@ -47,6 +47,7 @@ func TestManualHasTheKeysOfTheSchema(t *testing.T) {
 	}{
 		{"config", "## Keys of the file", top},
 		{"config", "## Keys of a tool", schema.Defs["tool"].Properties},
+		{"models", "## Keys of a model", schema.Defs["model"].Properties},
 		{"upstreams", "# upstreams", schema.Defs["upstream"].Properties},
 	} {
 		text, err := os.ReadFile("../manual/" + table.page + ".md")

@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -216,5 +219,40 @@ tools:
 	}
 	if line := call(9, "", ""); !strings.Contains(line, "this client does not let runnel ask its model") || !strings.Contains(line, `"isError":true`) {
 		t.Errorf("%s", line)
+	}
+}
+
+// The example of the manual: a client shows the text as it comes, and has all of it and what it took.
+func TestModelExample(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/model/...").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const said = "The loop never ends when the list is empty: check its length first."
+	provider := exec.Command(filepath.Join(dir, "endpoint"), said)
+	printed, err := provider.StdoutPipe()
+	if err == nil {
+		err = provider.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Process.Kill(); _ = provider.Wait() })
+	url, err := bufio.NewReader(printed).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		client := exec.Command(filepath.Join(dir, "client"), append([]string{"review", `{"diff":"- for {"}`},
+			itself(t, "--config", "testdata/examples/model/runnel.yaml", "--state", "memory", "--log-level", "error")[1:]...)...)
+		client.Env = append(environ(t), "MODEL_URL="+strings.TrimSpace(url), "MODEL_KEY="+modelKey)
+		out, err := client.Output()
+		text, rest, _ := strings.Cut(string(out), "\n")
+		pieces := 0
+		_, scanned := fmt.Sscanf(rest, "%d pieces, error: <nil>, usage: ", &pieces)
+		if err != nil || scanned != nil || text != said || pieces < 2 || !strings.Contains(rest, `"inputTokens":42,`) {
+			t.Errorf("%v, %v\n%s", err, scanned, out)
+		}
 	}
 }
