@@ -65,6 +65,7 @@
 //	tasks/nats, tasks/redis, tasks/dynamodb    one state each
 //	tasks/logs              the logs as resources, subscriptions
 //	tools/reading           what a model is shown of a task
+//	tools/fallback          the tools by which a model uses tasks through a host that has none
 //	tools                   tools/list and tools/call
 //	tools/...               the kinds of tools, the config, processes, schemas, text, secrets
 //	internal/fleet          workers, and the fronts that list their tools

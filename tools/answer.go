@@ -10,6 +10,7 @@ import (
 	"runnel/tasks/feed"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
+	"runnel/tools/reading"
 	"runnel/tools/terminal"
 )
 
@@ -226,6 +227,9 @@ func isDone(c <-chan struct{}) bool {
 	}
 }
 
+// firstSettle is how long a new program has until its first output settles.
+const firstSettle = 10 * time.Second
+
 // patience returns a channel that receives when a client that cannot take a task has waited long enough; nil:
 // never. A call that takes input is handed over as soon as its output settles, since its model types only then.
 func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan time.Time {
@@ -237,7 +241,7 @@ func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan ti
 			if size := e.traits.Screen; size != [2]int{} { // the log begins with it
 				from = int64(len(terminal.Resized(size[0], size[1])))
 			}
-			settle(ctx, &d.Run.View, from, 0, firstSettle)
+			reading.Settle(ctx, &d.Run.View, from, 0, firstSettle)
 			late <- time.Now()
 		}()
 		return late

@@ -45,7 +45,7 @@
 //	audience    the client of a call, over all its requests
 //	park        to answer a call with its questions, and wait for the client to come back
 //	hand over   to answer a call that takes too long with its task, for the fallback tools
-//	fallback    the tools by which a model uses tasks through a host that has none
+//	fallback    the tools by which a model uses tasks through a host that has none (package fallback)
 //	said        what a tool says about its result, in addition to the result
 //
 // Where things stand:
@@ -68,6 +68,6 @@
 //	a lost stream is resumed           Resumer of package feed
 //	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run
 //	no output after the end            Feed.Silence of package feed; the order is package run's
-//	a model reads a task               service.getTaskResult (readtask.go), service.sendToTask (sendtask.go), with package reading
+//	a model uses a task                package fallback; what it is shown: package reading
 //	output is shortened for a model    package text; outcome.go bounds the length of a line
 package tools

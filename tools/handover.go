@@ -12,6 +12,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/feed"
 	"runnel/tasks/methods"
+	"runnel/tools/fallback"
 	"runnel/tools/reading"
 	"runnel/tools/schema"
 )
@@ -76,7 +77,7 @@ func (s *service) handOver(ctx context.Context, e *entry, d *delivery) *mcp.Call
 		}
 		content = []mcp.ContentBlock{mcp.Text(sentence + "Its output so far:\n"), mcp.Text(output)}
 	}
-	task := taskMeta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.Next}
+	task := reading.Meta{TaskID: run.ID(), Status: mcp.TaskWorking, Next: place.Next}
 	result := tasks.WithRelated(&mcp.CallToolResult{Content: content}, run.ID())
 	result.Meta[mcp.MetaTask] = task
 	switch {
@@ -100,7 +101,7 @@ func (s *service) howToResume(c *rpc.Caller, t *tasks.Task) string {
 		return running + " It ends now, with its session: the client has closed the input."
 	case e != nil && s.typed(e):
 		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": \"...\\n\"}; without text, that waits for what it writes.",
-			running, s.registry.fallbackName(sendToTask), t.ID)
+			running, s.registry.fallbackName(fallback.SendToTask), t.ID)
 	case s.fallbackListed(c) || e != nil && e.traits.Serves && s.o.FallbackTools != "never":
 		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
 			running, s.registry.fallbackName("get_task_result"), t.ID, s.registry.fallbackName("cancel_task"))

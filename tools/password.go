@@ -5,13 +5,9 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
-	"unicode"
-	"unicode/utf8"
 
 	"runnel/internal/signal"
 	"runnel/rpc"
@@ -20,6 +16,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tools/askpass"
+	"runnel/tools/fallback"
 	"runnel/tools/text"
 )
 
@@ -218,22 +215,22 @@ func (s *service) askPassword(ctx context.Context, c *rpc.Caller, v *run.View, t
 
 // askFromCall asks for the password that a task waits for from a call of send_to_task, unless its user has
 // been asked in a way that the client sees. It reports whether that has taken time.
-func (s *service) askFromCall(ctx context.Context, in *Call, v *run.View, t *tasks.Task) bool {
-	if v == nil || t.Password == nil || !canAskPassword(in.caller) {
+func (s *service) askFromCall(ctx context.Context, in *fallback.Call, v *run.View, t *tasks.Task) bool {
+	if v == nil || t.Password == nil || !canAskPassword(in.Caller) {
 		return false
 	}
 	page := s.passwords.find(t)
-	switch stateless := in.caller.Version.Stateless; {
+	switch stateless := in.Caller.Version.Stateless; {
 	case page != nil && (!stateless || page.answer.Load() != pageAsked):
 		return false
 	case stateless:
-		s.askPassword(ctx, in.caller, v, t, true, in.Request)
+		s.askPassword(ctx, in.Caller, v, t, true, in.Request)
 		return true
 	}
 	s.runner.Go(func(ctx context.Context) {
-		s.askPassword(ctx, in.caller, v, t, false,
+		s.askPassword(ctx, in.Caller, v, t, false,
 			func(ctx context.Context, method string, params json.RawMessage) (json.RawMessage, error) {
-				return Request(ctx, in.caller, method, params)
+				return Request(ctx, in.Caller, method, params)
 			})
 	})
 	return false
@@ -256,13 +253,4 @@ func (s *service) passwordWords(t *tasks.Task) string {
 		}
 	}
 	return fmt.Sprintf("[it asks for a password, %s, which you do not type: %s]", quotePrompt(t), how)
-}
-
-// refusesText reports whether input has text, which a prompt for a password does not get from a model. Keys
-// that say nothing, such as Enter and C-c, pass.
-func refusesText(p *fallbackParams) bool {
-	shows := func(r rune) bool { return !unicode.IsControl(r) }
-	return strings.ContainsFunc(p.Text, shows) || slices.ContainsFunc(p.Keys, func(key string) bool {
-		return key == "Space" || utf8.RuneCountInString(key) == 1
-	})
 }

@@ -110,7 +110,10 @@ var rooms = map[string][]string{
 	// What a model is shown of a task; it knows nothing of tools.
 	"runnel/tools/reading": {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
 		"runnel/tasks", "runnel/tasks/run", "runnel/tools/secrets", "runnel/tools/terminal", "runnel/tools/text"},
-	"runnel/tools": {"runnel/tools/askpass", "runnel/tools/reading", "runnel/tools/terminal", "runnel/partials", "runnel/partials/tracker",
+	// The tools by which a model uses tasks; it knows nothing of other tools.
+	"runnel/tools/fallback": {"runnel/rpc", "runnel/rpc/mcp", "runnel/tasks", "runnel/tasks/run",
+		"runnel/tools/reading", "runnel/tools/terminal", "runnel/tools/text"},
+	"runnel/tools": {"runnel/tools/askpass", "runnel/tools/fallback", "runnel/tools/reading", "runnel/tools/terminal", "runnel/partials", "runnel/partials/tracker",
 		"runnel/rpc", "runnel/rpc/http", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks",
 		"runnel/tasks/files", "runnel/tasks/run", "runnel/tasks/feed", "runnel/tasks/methods",
 		"runnel/tasks/logs", "runnel/internal/clients", "runnel/internal/term", "runnel/tools/config",

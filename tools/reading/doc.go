@@ -3,7 +3,7 @@
 // (OnScreen).
 //
 //	log ─ shapeLog ─▶ a Sink of package text ─┐
-//	result ─ writeEnding ─────────────────────┴─▶ a Reading ─▶ the answer of a tool of package tools
+//	result ─ writeEnding ─────────────────────┴─▶ a Reading ─▶ the answer of a tool of package fallback
 //
 // An answer has room for Reader.Most bytes. Of more, it shows the head and the tail, and says how to read the
 // rest; a model that reads page after page reads all of it once. A [Session] remembers up to where each task

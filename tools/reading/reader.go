@@ -33,6 +33,13 @@ type Reading struct {
 	More    bool               // the text says how to continue
 }
 
+// Meta is what results about a task tell programs, in _meta.
+type Meta struct {
+	TaskID string         `json:"taskId"`
+	Status mcp.TaskStatus `json:"status"`
+	Next   int64          `json:"next"` // position in the log after the part that was shown
+}
+
 // shaper returns what shapes the shown part of the output, as its result would be shaped.
 func (r *Reader) shaper(from int64) *text.Shaper {
 	return &text.Shaper{Limit: r.Most, KeepFrames: r.KeepFrames, From: from}

@@ -1,14 +1,12 @@
-package tools
+package fallback
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/reading"
@@ -23,7 +21,7 @@ const (
 )
 
 // wait returns how long a call waits; standard is for one that does not say.
-func (p *fallbackParams) wait(standard time.Duration) time.Duration {
+func (p *Params) wait(standard time.Duration) time.Duration {
 	if p.WaitMs == nil {
 		return standard
 	}
@@ -31,36 +29,36 @@ func (p *fallbackParams) wait(standard time.Duration) time.Duration {
 }
 
 // getTaskResult answers with the new output of a task, and with how it ended.
-func (s *service) getTaskResult(ctx context.Context, in *Call,
-	p *fallbackParams) (*mcp.CallToolResult, error) {
+func (f *Tools) getTaskResult(ctx context.Context, in *Call,
+	p *Params) (*mcp.CallToolResult, error) {
 	lines, err := text.NewFilter(p.Grep, p.Context, p.Tail)
 	if err != nil {
 		return nil, err
 	}
 	wait := p.wait(defaultWait)
 	if p.After != nil && lines == nil { // a page that is full does not become longer
-		t, err := s.awaitTask(ctx, p.TaskID, 0)
-		if err == nil && t.Log.Size()-position(p.After, &t) >= int64(s.mostOf(in.caller, &t)) {
+		t, err := f.awaitTask(ctx, p.TaskID, 0)
+		if err == nil && t.Log.Size()-position(p.After, &t) >= int64(f.Host.Reader(in.Caller, &t).Most) {
 			wait = 0
 		}
 	}
 	var t tasks.Task
 	var sought *reading.Until
 	if p.Until == "" {
-		t, err = s.awaitTask(ctx, p.TaskID, wait)
+		t, err = f.awaitTask(ctx, p.TaskID, wait)
 	} else if sought, err = reading.NewUntil(p.Until); err == nil {
-		from := reading.Of(in.caller).Place(p.TaskID).Next
+		from := reading.Of(in.Caller).Place(p.TaskID).Next
 		if p.After != nil {
 			from = int64(*p.After)
 		}
-		t, err = sought.Await(ctx, s.runner, p.TaskID, from, wait)
+		t, err = sought.Await(ctx, f.Runner, p.TaskID, from, wait)
 	}
 	if errors.Is(err, tasks.ErrNotFound) {
 		return nil, errNoTask(p.TaskID)
 	} else if err != nil {
 		return nil, err
 	}
-	reader := s.reader(in.caller, &t)
+	reader := f.Host.Reader(in.Caller, &t)
 	var r reading.Reading
 	switch after := position(p.After, &t); {
 	case lines != nil:
@@ -82,15 +80,15 @@ func (s *service) getTaskResult(ctx context.Context, in *Call,
 	if r.Text != "" && !strings.HasSuffix(r.Text, "\n") {
 		r.Text += "\n"
 	}
-	if words := s.passwordWords(&t); words != "" {
+	if words := f.Host.PasswordWords(&t); words != "" {
 		r.Text += words + "\n"
 	}
-	meta := taskMeta{TaskID: t.ID, Status: t.Status, Next: r.Place.Next}
-	result := aboutTask(r.Text+"["+s.statusLine(&t, r.More)+"]", meta)
+	meta := reading.Meta{TaskID: t.ID, Status: t.Status, Next: r.Place.Next}
+	result := aboutTask(r.Text+"["+f.statusLine(&t, r.More)+"]", meta)
 	result.Content = append(result.Content, r.Content...)
-	in.Said.Passed = true // an image of the task's result passes as it does in the result
+	in.Passes = true // an image of the task's result passes as it does in the result
 	if t.Status.Terminal() {
-		s.runner.RecordRetrieved(t.ID)
+		f.Runner.RecordRetrieved(t.ID)
 		result.IsError = reading.IsError(&t)
 	}
 	result.Meta = tasks.WithVariables(result.Meta, &t, result.Size())
@@ -106,42 +104,19 @@ func position(after *float64, t *tasks.Task) int64 {
 }
 
 // awaitTask returns a task once it has ended, or as it is when the time is up.
-func (s *service) awaitTask(ctx context.Context, id string, limit time.Duration) (tasks.Task, error) {
+func (f *Tools) awaitTask(ctx context.Context, id string, limit time.Duration) (tasks.Task, error) {
 	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t, err := s.runner.Await(wait, id)
+	t, err := f.Runner.Await(wait, id)
 	if err != nil && wait.Err() != nil && ctx.Err() == nil {
-		return s.runner.Get(ctx, id)
+		return f.Runner.Get(ctx, id)
 	}
 	return t, err
 }
 
-func (s *service) traitsOf(t *tasks.Task) (traits Traits) {
-	if e := s.registry.lookup(t.Tool); e != nil {
-		traits = e.traits
-	}
-	return traits
-}
-
-// reader reads a task for the model of a client.
-func (s *service) reader(c *rpc.Caller, t *tasks.Task) *reading.Reader {
-	traits := s.traitsOf(t)
-	return &reading.Reader{Session: reading.Of(c), Task: t, Most: s.mostOf(c, t), KeepFrames: traits.KeepFrames,
-		Screen: traits.Screen, Secrets: s.runner.Secrets(), Poller: s.poller(c)}
-}
-
-// mostOf returns how much of a task's output an answer shows, in bytes.
-func (s *service) mostOf(c *rpc.Caller, t *tasks.Task) int {
-	most := cmp.Or(s.traitsOf(t).MaxResult, s.maxResult(c))
-	if ofError := known(c).MaxError; ofError > 0 && t.Status.Terminal() && reading.IsError(t) {
-		most = min(most, ofError)
-	}
-	return most
-}
-
 // statusLine says how a task is and, if it has not ended, what to do unless the answer has said it.
-func (s *service) statusLine(t *tasks.Task, said bool) string {
-	again := ": call " + s.registry.fallbackName("get_task_result") + " again"
+func (f *Tools) statusLine(t *tasks.Task, said bool) string {
+	again := ": call " + f.Host.Name("get_task_result") + " again"
 	if said {
 		again = ""
 	}

@@ -1,4 +1,4 @@
-package tools
+package fallback
 
 import (
 	"context"
@@ -23,12 +23,12 @@ const (
 
 // listTasks lists tasks, newest first: those that this process has made or, if it has made none, others in
 // its directory; or all of the owner's. A cursor is the id of the last one.
-func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*mcp.CallToolResult, error) {
-	page, more, err := s.runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
+func (f *Tools) listTasks(ctx context.Context, _ *Call, p *Params) (*mcp.CallToolResult, error) {
+	page, more, err := f.Runner.Newest(ctx, listPageTasks, p.Cursor, !p.All)
 	var b strings.Builder
 	// Its model may miss a call.
 	if !p.All && len(page) == 0 && (err == nil || errors.Is(err, tasks.ErrCursor)) {
-		if page, more, err = s.runner.Earlier(ctx, listPageTasks, p.Cursor); len(page) > 0 {
+		if page, more, err = f.Runner.Earlier(ctx, listPageTasks, p.Cursor); len(page) > 0 {
 			b.WriteString("No tasks of this session. Those of earlier sessions in this directory:\n")
 		}
 	}
@@ -60,7 +60,7 @@ func (s *service) listTasks(ctx context.Context, _ *Call, p *fallbackParams) (*m
 	switch {
 	case more:
 		meta.NextCursor = page[len(page)-1].ID
-		fmt.Fprintf(&b, "[older ones: call %s with \"cursor\": %q]\n", s.registry.fallbackName("list_tasks"),
+		fmt.Fprintf(&b, "[older ones: call %s with \"cursor\": %q]\n", f.Host.Name("list_tasks"),
 			meta.NextCursor)
 	case len(page) == 0 && p.All:
 		b.WriteString("No tasks.\n")

@@ -1,4 +1,4 @@
-package tools
+package reading
 
 import (
 	"context"
@@ -47,7 +47,7 @@ func TestSettle(t *testing.T) {
 						<-rest
 						return run.Done{}
 					})
-					settle(t.Context(), &task.View, 0, c.echoed, c.limit)
+					Settle(t.Context(), &task.View, 0, c.echoed, c.limit)
 					if took := time.Since(began); took != c.want {
 						t.Errorf("after %v, want %v", took, c.want)
 					}
