@@ -78,48 +78,183 @@ tools:
 	waits(w, ids)
 	w.kill()
 
-	s := process(t, programCommand(t, "--config", config, "--state", state))
-	s.sendLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"tasks":{}},"clientInfo":{"name":"test","version":"1"}}}`)
-	s.line()
-	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	s := answering(t, config, state)
 	for i, action := range []string{"accept", "decline"} {
-		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tasks/result","params":{"taskId":"%s"}}`, i+1, ids[i])
-		for {
-			line, err := s.next(watchdog)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var m struct {
-				ID     json.RawMessage
-				Method string
-				Result mcp.CallToolResult
-			}
-			if err := json.Unmarshal(line, &m); err != nil {
-				t.Fatal(err)
-			}
-			if m.Method == "elicitation/create" {
-				if !strings.Contains(string(line), fmt.Sprintf("Publish %d?", i)) {
-					t.Errorf("%s", line)
-				}
-				s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":{"action":"%s"}}`, m.ID, action)
-			}
-			if string(m.ID) != fmt.Sprint(i+1) || m.Method != "" {
-				continue
-			}
-			text, _ := mcp.TextOf(m.Result.Content[0])
-			want := map[string]string{
-				"accept":  "test: completed\nok: completed, answered yes\npublish: completed\n\npublish:\npublished 0\n",
-				"decline": "test: completed\nok: completed, answered no\npublish: skipped: when: {{steps.ok.answer}} does not hold\n",
-			}[action]
-			if text != want {
-				t.Errorf("the result is %q", text)
-			}
-			break
+		want := map[string]string{
+			"accept":  "test: completed\nok: completed, answered yes\npublish: completed\n\npublish:\npublished 0\n",
+			"decline": "test: completed\nok: completed, answered no\npublish: skipped: when: {{steps.ok.answer}} does not hold\n",
+		}[action]
+		if text := resultOf(t, s, ids[i], fmt.Sprintf("Publish %d?", i), action); text != want {
+			t.Errorf("the result is %q", text)
 		}
 	}
 	tested, _ := os.ReadFile(filepath.Join(dir, "tested"))
 	published, _ := os.ReadFile(filepath.Join(dir, "published"))
 	if string(tested) != "x\nx\n" || string(published) != "0\n" {
 		t.Errorf("tested %q, published %q", tested, published)
+	}
+}
+
+// answering starts runnel with a client whose user can be asked.
+func answering(t *testing.T, config, state string) *session {
+	t.Helper()
+	s := process(t, programCommand(t, "--config", config, "--state", state))
+	s.sendLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{},"tasks":{}},"clientInfo":{"name":"test","version":"1"}}}`)
+	s.line()
+	s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s
+}
+
+// resultOf waits for the result of a task, answers the question that comes before it, and returns the text.
+func resultOf(t *testing.T, s *session, id, question, action string) string {
+	t.Helper()
+	s.sendLine(`{"jsonrpc":"2.0","id":"%s","method":"tasks/result","params":{"taskId":"%[1]s"}}`, id)
+	for asked := false; ; {
+		line, err := s.next(watchdog)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var m struct {
+			ID     json.RawMessage
+			Method string
+			Result mcp.CallToolResult
+		}
+		if err := json.Unmarshal(line, &m); err != nil {
+			t.Fatal(err)
+		}
+		if m.Method == "elicitation/create" {
+			if asked = true; !strings.Contains(string(line), question) {
+				t.Errorf("not %q: %s", question, line)
+			}
+			s.sendLine(`{"jsonrpc":"2.0","id":%s,"result":{"action":"%s"}}`, m.ID, action)
+		}
+		if m.Method == "" && string(m.ID) == `"`+id+`"` {
+			if !asked {
+				t.Errorf("%s has ended without a question: %s", id, line)
+				return ""
+			}
+			text, _ := mcp.TextOf(m.Result.Content[0])
+			return text
+		}
+	}
+}
+
+// A step that was cut off and may not be repeated is a question: with yes it runs again, with no the call fails.
+func TestStepsCutOff(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(config, []byte(`
+tools:
+  once: {shell: 'echo x >> begun; while [ ! -e go ]; do sleep 0.02; done; echo done'}
+  run: {steps: [{id: a, tool: once}]}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	w := newWitness(t, programCommand(t, "--config", config, "--state", state))
+	var ids []string
+	for range 2 {
+		var created mcp.CreateTaskResult
+		w.must(&created, "tools/call", map[string]any{"name": "run", "task": map[string]any{}})
+		ids = append(ids, created.Task.TaskID)
+	}
+	begun := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "begun"))
+		return strings.Count(string(text), "x")
+	}
+	for deadline := time.Now().Add(watchdog); begun() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the steps have not begun")
+		}
+	}
+	w.kill()
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := answering(t, config, state)
+	const question = "Step a (once) was cut off while it ran. Run it again?"
+	if text := resultOf(t, s, ids[0], question, "decline"); text != "a: failed: it was cut off, and is not to be run again\n" {
+		t.Errorf("declined: %q", text)
+	}
+	if text := resultOf(t, s, ids[1], question, "accept"); text != "a: completed\n\na:\ndone\n" {
+		t.Errorf("accepted: %q", text)
+	}
+	if n := begun(); n != 3 {
+		t.Errorf("the step has begun %d times", n)
+	}
+}
+
+// A hundred runs of steps go on side by side. A cancel ends what runs, and nothing else begins.
+func TestStepsSideBySide(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(config, []byte(`
+tasks: {maxLive: 1000}
+tools:
+  say: {command: [echo, "{{what}}"], input: {what: {type: string}}}
+  wait: {command: [sleep, "600"]}
+  never: {shell: 'touch never'}
+  run:
+    input: {what: {type: string}}
+    steps:
+      - {id: a, tool: say, with: {what: "{{what}}"}}
+      - {id: b, tool: say, with: {what: "{{steps.a.output}}!"}}
+  long: {steps: [{id: one, tool: wait}, {id: two, tool: wait}, {id: last, tool: never, needs: [one]}]}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(t, programCommand(t, "--config", config, "--state", filepath.Join(t.TempDir(), "state")))
+	w.patience = 3 * watchdog
+	var answers []chan answer
+	for i := range 100 {
+		answers = append(answers, w.ask("tools/call", map[string]any{"name": "run",
+			"arguments": map[string]any{"what": fmt.Sprint("n", i)}}))
+	}
+	var cancelled []string
+	for range 2 {
+		var created mcp.CreateTaskResult
+		w.must(&created, "tools/call", map[string]any{"name": "long", "task": map[string]any{}})
+		cancelled = append(cancelled, created.Task.TaskID)
+	}
+	for i, answered := range answers {
+		select {
+		case a := <-answered:
+			var result mcp.CallToolResult
+			_ = json.Unmarshal(a.Result, &result)
+			if want := fmt.Sprintf("a: completed\nb: completed\n\nb:\nn%d!\n", i); len(result.Content) == 0 ||
+				!strings.Contains(string(result.Content[0]), fmt.Sprintf("n%d!", i)) {
+				t.Errorf("run %d: %s %v, want %q", i, a.Result, a.Error, want)
+			}
+		case <-time.After(w.patience):
+			t.Fatalf("run %d has not ended\n%s", i, &w.log)
+		}
+	}
+	for _, id := range cancelled {
+		var log string
+		for deadline := time.Now().Add(watchdog); strings.Count(log, "begins as task") < 2; time.Sleep(10 * time.Millisecond) {
+			if log = w.output(id); time.Now().After(deadline) {
+				t.Fatalf("the steps have not begun: %s", log)
+			}
+		}
+		var task mcp.Task
+		w.must(&task, "tasks/cancel", map[string]any{"taskId": id})
+		for line := range strings.Lines(log) {
+			if _, child, ok := strings.Cut(strings.TrimSpace(line), ": begins as task "); ok {
+				for deadline := time.Now().Add(watchdog); task.TaskID != child || !task.Status.Terminal(); time.Sleep(10 * time.Millisecond) {
+					if w.must(&task, "tasks/get", map[string]any{"taskId": child}); time.Now().After(deadline) {
+						t.Fatalf("a step is %s after the cancel", task.Status)
+					}
+				}
+				if task.Status != mcp.TaskCancelled {
+					t.Errorf("a step has ended as %s", task.Status)
+				}
+			}
+		}
+	}
+	w.end()
+	if _, err := os.Stat(filepath.Join(dir, "never")); err == nil {
+		t.Error("a step has begun after the cancel")
 	}
 }
