@@ -3,8 +3,11 @@ package engine
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
+	"time"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 )
 
@@ -23,11 +26,32 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 			return taken, err
 		}
 	}
-	if r, err = sp.Lookup(ctx, t.ID); err != nil {
-		return tasks.Task{}, err
+	var fenced error
+	keeper := ""
+	for range takeTries {
+		if r, err = sp.Lookup(ctx, t.ID); err != nil {
+			return tasks.Task{}, err
+		}
+		if fenced != nil && r.Stored.Keeper != keeper { // another process was faster
+			break
+		}
+		keeper = r.Stored.Keeper
+		taken, err := s.take(ctx, sp, r, t, work)
+		if fenced = err; !errors.Is(err, tasks.ErrFenced) {
+			return taken, err
+		}
+		if !pause.For(ctx, takeAgain) {
+			break
+		}
 	}
-	return s.take(ctx, sp, r, t, work)
+	return tasks.Task{}, fenced
 }
+
+// What a replica that lags has shown of a task is refused: it is read again after takeAgain, takeTries times in all.
+const (
+	takeTries = 10
+	takeAgain = 100 * time.Millisecond
+)
 
 // take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
 // one.
@@ -110,22 +134,30 @@ func (r *Record) resumes() bool {
 // keeperGone reports whether the keeper of a task has been without a lease for long enough: it gets time to renew
 // it, since while the servers were down all leases ran out.
 func (sp *Space) keeperGone(ctx context.Context, r *Record) (bool, error) {
-	alive, err := sp.Alive(ctx)
-	if err != nil || r.Stored.Keeper == sp.Keeper {
+	alive, err := sp.alive(ctx)
+	if err != nil || r.Stored.Keeper == sp.Keeper || slices.Contains(alive, r.Stored.Keeper) {
 		return false, err
 	}
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if slices.Contains(alive, r.Stored.Keeper) {
-		delete(sp.absent, r.Stored.Keeper)
-		return false, nil
-	}
 	since, known := sp.absent[r.Stored.Keeper]
 	if !known {
 		since = sp.Now()
 		sp.absent[r.Stored.Keeper] = since
 	}
 	return sp.Now().Sub(since) >= RenewInterval, nil
+}
+
+// alive is Alive. A process that has a lease again is no longer absent.
+func (sp *Space) alive(ctx context.Context) ([]string, error) {
+	alive, err := sp.Alive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	maps.DeleteFunc(sp.absent, func(keeper string, _ time.Time) bool { return slices.Contains(alive, keeper) })
+	return alive, nil
 }
 
 // Left implements tasks.Resumer.
@@ -138,7 +170,7 @@ func (s *State) Left(ctx context.Context, owner string) (list []tasks.Task, err 
 	if err != nil || len(marks) == 0 {
 		return nil, err
 	}
-	alive, err := sp.Alive(ctx)
+	alive, err := sp.alive(ctx)
 	if err != nil {
 		return nil, err
 	}

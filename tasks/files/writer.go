@@ -143,8 +143,9 @@ func (w *Writer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Abort deletes what was stored, unless another process runs the task by now: then there are only the files of
-// its attempt. A state refuses an end by a process that was replaced, but no Delete.
+// Abort deletes what was stored, unless another process may run the task by now: then there are only the files of
+// its attempt. A state refuses an end by a process that was replaced, but no Delete. What is left of servers that do
+// not answer expires with the task.
 func (w *Writer) Abort() {
 	if w.task.ID == "" {
 		return
@@ -153,7 +154,7 @@ func (w *Writer) Abort() {
 	w.task.Log.Close()
 	w.task.Status, w.task.UpdatedAt = mcp.TaskFailed, time.Now()
 	w.task.Outcome = &tasks.Outcome{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{}, IsError: true}}
-	if errors.Is(w.state.Put(context.Background(), w.task), tasks.ErrFenced) {
+	if w.state.Put(context.Background(), w.task) != nil {
 		return
 	}
 	_ = w.state.Delete(context.Background(), w.task.Owner, w.task.ID) // otherwise it expires with the task

@@ -264,6 +264,31 @@ func TestPoisonedOffers(t *testing.T) {
 	}
 }
 
+// A replica that lags may not show that a task resumes, or what its work has noted since: a process that has read
+// that does not take the task from its keeper.
+func TestTakenByWhatAReplicaLacks(t *testing.T) {
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	here, there := newState(t, url), newState(t, url)
+	for _, id := range []string{"a", "b"} {
+		statetest.Put(t, here, statetest.Working(id))
+		sp := spaceOf(t, there)
+		before, err := sp.Lookup(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := json.RawMessage(`{"` + tasks.ResumeNote + `":"tool@1"}`)
+		if _, err := here.SetVariables(t.Context(), "local", id, note); err != nil {
+			t.Fatal(err)
+		}
+		sp.Offered(before)
+		if _, err := there.Take(t.Context(), statetest.Working(id), []byte(`{}`)); err == nil {
+			t.Error("it was taken although its keeper lives")
+		}
+		statetest.Put(t, here, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, "done"))
+	}
+}
+
 // deaf is a store that hears no answer to a Take, and cannot read for some time then.
 type deaf struct {
 	engine.Store

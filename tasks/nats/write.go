@@ -248,7 +248,11 @@ const leaveTime = time.Second
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	sp.keeps.Store(true)
-	if err := sp.putMark(ctx, r); err != nil {
+	var known []jetstream.PublishOpt
+	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
+		known = append(known, jetstream.WithExpectLastSequenceForSubject(r.Seen, sp.subject(r.ID, "variables")))
+	}
+	if err := sp.putMark(ctx, r, known...); err != nil {
 		return err
 	}
 	err := sp.putRecord(ctx, r)
