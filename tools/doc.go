@@ -64,6 +64,9 @@
 //	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (answer.go)
 //	the answer to a question returns   service.resume (answer.go), parking.claim (parked.go), View.Answer of package run
 //	a worker asks the client           audience.Asked (relay.go)
+//	a call makes tasks of other tools  Call.MakeChild (child.go)
+//	a call goes on in another process  Call.Resumes, Call.Remember, and service.resumeLeft there (resume.go)
+//	a question outlives its process    Call.AskLasting (lasting.go)
 //	which dialect carries the output   Choose of package feed
 //	a lost stream is resumed           Resumer of package feed
 //	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.Write (package command); the end: package run

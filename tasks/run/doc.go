@@ -56,6 +56,7 @@
 //	input reaches a task                    View.Send (input.go); from elsewhere as notes, Run.takeNotes
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
 //	a lease is lost                         Runner.watchRequests (requests.go) ends the run
+//	a task goes on in another process       Run.Resumes, Run.leave (resume.go); Runner.Left and Take there
 //	the end that others stored counts       Runner.fencedEnd (end.go)
 //	too many tasks, or requests for them    Runner.addLive, Runner.CountRequest (start.go); over all processes by each state
 //	one process reports an end to people    Run.reportEnd (end.go)
