@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"runnel/internal/shorten"
 	"runnel/rpc"
@@ -105,8 +106,8 @@ func (a *audience) awaitLasting(ctx context.Context, q *run.Question) (Answer, e
 		select {
 		case response = <-elicited:
 		case response = <-q.Answered():
-		case <-q.Refused():
-			return Answer{}, errRefused
+		case why := <-q.Refused():
+			return Answer{}, fmt.Errorf("%w: %w", errRefused, why)
 		case <-a.end.Done():
 			return Answer{}, tasks.ErrEnded
 		case <-ctx.Done():
