@@ -22,8 +22,8 @@ type Event struct {
 var ErrTooLong = errors.New("an event is too long")
 
 // Read calls hand with each complete event of a stream, whose data has at most so many bytes. It returns nil
-// at the end of the stream, the reason why it was lost, or the error of hand. An event that is cut off does not
-// count. A stream of long events is read faster through a *bufio.Reader with a large buffer.
+// at the end of the stream, the reason why it was lost, or the error of hand. An event that is cut off does
+// not count. A stream of long events is read faster through a *bufio.Reader with a large buffer.
 func Read(stream io.Reader, most int, hand func(Event) error) error {
 	in := bufio.NewReader(stream)
 	next := Event{Retry: -1}
@@ -70,8 +70,8 @@ func Read(stream io.Reader, most int, hand func(Event) error) error {
 	}
 }
 
-// Lines calls hand with each line of a stream, of at most so many bytes, as servers send JSON that comes line by
-// line. It returns as Read does; a line without an end was cut off, and does not count.
+// Lines calls hand with each line of a stream, of at most so many bytes, as servers send JSON that comes line
+// by line. It returns as Read does; a line without an end was cut off, and does not count.
 func Lines(stream io.Reader, most int, hand func(line []byte) error) error {
 	in := bufio.NewReader(stream)
 	for {

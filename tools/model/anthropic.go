@@ -55,8 +55,8 @@ func (anthropic) request(c *conversation) (path string, body any) {
 // object is a JSON object.
 type object = map[string]any
 
-// anthropicBlock is a block of an answer: text, thinking, or a call of a tool. All go back to the model with the
-// results of its calls, as they came.
+// anthropicBlock is a block of an answer: text, thinking, or a call of a tool. All go back to the model with
+// the results of its calls, as they came.
 type anthropicBlock struct {
 	Type string `json:"type"`
 	Text string `json:"text"` // its beginning
@@ -171,8 +171,8 @@ func anthropicTurn(blocks []*anthropicBlock) (said []any, calls []toolCall) {
 	return said, calls
 }
 
-// argumentsOf returns the arguments of a call as a JSON object: a model that passes none often writes nothing.
-// What is no JSON passes as text, which the tool's schema refuses in words that the model reads.
+// argumentsOf returns the arguments of a call as a JSON object: a model that passes none often writes
+// nothing. What is no JSON passes as text, which the tool's schema refuses in words that the model reads.
 func argumentsOf(text []byte) json.RawMessage {
 	switch {
 	case len(text) == 0:

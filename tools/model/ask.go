@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +20,8 @@ import (
 	"runnel/tools/config"
 )
 
-// ask asks for the next answer, again if an attempt fails in a way that may pass. What came of such an attempt
-// stays in the log.
+// ask asks for the next answer, again if an attempt fails in a way that may pass. What came of such an
+// attempt stays in the log.
 func (c *call) ask(ctx context.Context) (*answer, error) {
 	for attempt := 1; ; attempt++ {
 		settle, err := c.reserve(ctx)
@@ -106,7 +105,7 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 		return err
 	}
 	path, body := c.api.request(&c.talk)
-	encoded := json.RawMessage(rawjson.Encode(body))
+	encoded := rawjson.Encode(body)
 	if len(c.conf.Extra) > 0 {
 		encoded = rawjson.Merge(encoded, c.conf.Extra)
 	}
@@ -139,7 +138,8 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 		return sse.Lines(response.Body, maxEvent, take)
 	default:
 		text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalShown))
-		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %.200q", r.URL.Host, kind, text)}
+		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %.200q", r.URL.Host,
+			kind, text)}
 	}
 }
 
@@ -151,7 +151,8 @@ func (m *Model) endpoint() (base string, header map[string]string, err error) {
 	case unset != "":
 		return "", nil, &failure{message: fmt.Sprintf("model.url needs the variable %s, which is not set", unset)}
 	case unsetKey != "":
-		return "", nil, &failure{message: fmt.Sprintf("model.key needs the variable %s, which is not set where runnel runs", unsetKey)}
+		return "", nil, &failure{message: "model.key needs the variable " + unsetKey +
+			", which is not set where runnel runs"}
 	}
 	return strings.TrimSuffix(base, "/"), m.api.authorize(key), nil
 }

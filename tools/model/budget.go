@@ -12,10 +12,11 @@ import (
 	"runnel/tools/config"
 )
 
-// A budget holds before a request is made: what the request may take at most is reserved, and an answer may have no
-// more tokens than are left. After it, what was not taken is given back. So calls side by side, also in other
-// processes, stay within the budget of a day together, and a process that dies in the middle leaves what it has
-// reserved as taken. What a provider counts for the prompt is known afterwards only: it is estimated.
+// A budget holds before a request is made: what the request may take at most is reserved, and an answer may
+// have no more tokens than are left. After it, what was not taken is given back. So calls side by side, also
+// in other processes, stay within the budget of a day together, and a process that dies in the middle leaves
+// what it has reserved as taken. What a provider counts for the prompt is known afterwards only: it is
+// estimated.
 
 // taken is what the calls of a day have taken, as the state keeps it.
 type taken struct {
@@ -68,8 +69,8 @@ func (c *call) fit(b *config.Budget, t taken, input, most int) int {
 	return most
 }
 
-// reserve bounds the next answer by the budgets, and takes what it may need from those of the day. settle gives
-// back what the request has not taken, and is called once.
+// reserve bounds the next answer by the budgets, and takes what it may need from those of the day. settle
+// gives back what the request has not taken, and is called once.
 func (c *call) reserve(ctx context.Context) (settle func(used *usage), err error) {
 	input, most := c.talk.input(), c.conf.MaxTokens
 	c.capped = ""

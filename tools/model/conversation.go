@@ -93,7 +93,8 @@ type api interface {
 	answer(a *answer) func(event []byte) error
 }
 
-var apis = map[string]api{"anthropic": anthropic{}, "openai": chat{}, "responses": responses{}, "ollama": ollama{}}
+var apis = map[string]api{"anthropic": anthropic{}, "openai": chat{}, "responses": responses{},
+	"ollama": ollama{}}
 
 // bearer is the header in which most providers take the key.
 func bearer(key string) map[string]string {

@@ -12,8 +12,8 @@
 //
 // The providers' own Go libraries are not used. Beside a program that has net/http already, anthropic-sdk-go
 // v1.84.0 takes 8 MB of the binary and 110 KB before main, openai-go v3.99.0 27 MB and 270 KB; both begin a
-// request again only until its answer begins; and what is needed of them is here in 100 to 200 lines an API. The
-// events of package modeltest are those of their tests.
+// request again only until its answer begins; and what is needed of them is here in 100 to 200 lines an API.
+// The events of package modeltest are those of their tests.
 //
 // Goroutines: that of the call reads the answer; a timer ends a request that is silent for too long.
 //
@@ -26,5 +26,9 @@
 //
 //	a request is made again, and when     call.ask (ask.go), failure (failure.go)
 //	how the call ends, and its result     call.result (result.go)
+//	a model calls tools                   call.converse, call.runTools (rounds.go)
+//	a budget ends a call                  call.reserve (budget.go), Runner.Tally (package run)
+//	which files a picture may be          readBelow (pictures.go)
+//	the client's own model                call.sample (sampling.go)
 //	keys are masked                       Config.MakeSecrets (package config)
 package model

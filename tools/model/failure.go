@@ -40,8 +40,8 @@ const (
 	maxRefusalShown = 500
 )
 
-// refusal reads why a provider has refused a request. Status codes that may pass are those which the providers'
-// own libraries take for such, and 529, with which Anthropic says that it is overloaded.
+// refusal reads why a provider has refused a request. Status codes that may pass are those which the
+// providers' own libraries take for such, and 529, with which Anthropic says that it is overloaded.
 func refusal(response *http.Response, now time.Time) *failure {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // or as much as arrives
 	status := response.StatusCode
@@ -91,8 +91,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 }
 
 const (
-	// firstPause and longestPause bound the pauses between attempts that the provider does not choose, as its own
-	// libraries have them.
+	// firstPause and longestPause bound the pauses between attempts that the provider does not choose, as its
+	// own libraries have them.
 	firstPause   = 500 * time.Millisecond
 	longestPause = 8 * time.Second
 	// longestAfter is the longest pause that a provider may choose: who waits for an answer waits no longer.

@@ -22,8 +22,8 @@ import (
 	"runnel/tools/schema"
 )
 
-// Model is a tool behind which a language model answers. Calls run in this process: what is streamed cannot be
-// taken over by another one.
+// Model is a tool behind which a language model answers. Calls run in this process: what is streamed cannot
+// be taken over by another one.
 type Model struct {
 	name   string
 	config config.Command // defaults filled in
@@ -66,8 +66,8 @@ func All(c *config.Config, vars []string) ([]*Model, error) {
 	return list, config.JoinErrors(errs)
 }
 
-// New checks a tool's configuration, except its schemas (see CheckSchemas), and makes the tool. A mistake is a
-// *config.Error.
+// New checks a tool's configuration, except its schemas (see CheckSchemas), and makes the tool. A mistake is
+// a *config.Error.
 func New(name string, conf config.Command, base config.Base) (*Model, error) {
 	m := &Model{name: name, config: conf, vars: base.Vars, http: sync.OnceValue(newHTTP)}
 	if tools.CheckName(name) != nil {
@@ -200,8 +200,8 @@ func (m *Model) maxResult() int {
 	return int(*m.config.MaxResult)
 }
 
-// Replace implements tools.Kind. Running calls of the previous model keep their slots if the limit is the same,
-// and connections are used again.
+// Replace implements tools.Kind. Running calls of the previous model keep their slots if the limit is the
+// same, and connections are used again.
 func (m *Model) Replace(before tools.Tool) {
 	if b, ok := before.(*Model); ok {
 		m.http = b.http
@@ -228,8 +228,8 @@ type call struct {
 // errTimeout ends a call that takes too long.
 var errTimeout = errors.New("timed out")
 
-// Call asks the model. An answer that fails, is refused or has reached its most tokens is a result with isError
-// or a last line that says so; the error is that of ctx alone.
+// Call asks the model. An answer that fails, is refused or has reached its most tokens is a result with
+// isError or a last line that says so; the error is that of ctx alone.
 func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
 	args, err := m.in.Arguments(in.Arguments)
 	if err != nil {
@@ -251,8 +251,8 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 		return args[name].Joined()
 	}
 	c := &call{Model: m, in: in, out: out, used: usage{Model: m.conf.Name}}
-	c.talk = conversation{model: m.conf.Name, prompt: m.prompt.Fill(value), pictures: pictures, maxTokens: m.conf.MaxTokens,
-		json: m.config.Structured == config.StructuredJSON, schema: m.outputSchema}
+	c.talk = conversation{model: m.conf.Name, prompt: m.prompt.Fill(value), pictures: pictures,
+		maxTokens: m.conf.MaxTokens, json: m.config.Structured == config.StructuredJSON, schema: m.outputSchema}
 	if m.system != nil {
 		c.talk.system = m.system.Fill(value)
 	}

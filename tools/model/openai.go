@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// chat is the chat completions API of OpenAI, which most other providers, gateways and local servers have, too
-// (https://platform.openai.com/docs/api-reference/chat-streaming).
+// chat is the chat completions API of OpenAI, which most other providers, gateways and local servers have,
+// too (https://platform.openai.com/docs/api-reference/chat-streaming).
 type chat struct {
 	own bool // it is OpenAI's own server
 }

@@ -57,13 +57,13 @@ func (m *Model) readPictures(args inputs.Arguments) (list []picture, err error) 
 	return list, nil
 }
 
-// readPicture reads a picture, a data: URI in base64 or the path of a file below the tool's directory. What it is
-// its bytes say, not its caller.
+// readPicture reads a picture, a data: URI in base64 or the path of a file below the tool's directory. What
+// it is its bytes say, not its caller.
 func (m *Model) readPicture(value string) (p picture, err error) {
 	if rest, isURI := strings.CutPrefix(value, "data:"); isURI {
 		kind, data, found := strings.Cut(rest, ",")
 		if !found || !strings.HasSuffix(kind, ";base64") {
-			return p, errors.New("is not a data: URI in base64, such as data:image/png;base64,...")
+			return p, errors.New("is not a data: URI in base64, such as data:image/png;base64,iVBORw0KGgo=")
 		}
 		if p.data, err = base64.StdEncoding.DecodeString(data); err != nil {
 			return p, fmt.Errorf("its base64 cannot be read: %w", err)
@@ -92,7 +92,7 @@ func readBelow(dir, path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the tool's directory cannot be opened: %w", cause(err))
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }()                         // nothing was written
 	f, err := root.OpenFile(path, os.O_RDONLY|system.NoWait, 0) // a FIFO does not make it wait
 	if err != nil {
 		return nil, fmt.Errorf("it cannot be read from the tool's directory: %w", cause(err))
@@ -114,5 +114,6 @@ func cause(err error) error {
 
 // item returns a picture as MCP has it.
 func (p *picture) item() json.RawMessage {
-	return rawjson.Encode(object{"type": "image", "mimeType": p.mime, "data": base64.StdEncoding.EncodeToString(p.data)})
+	return rawjson.Encode(object{"type": "image", "mimeType": p.mime,
+		"data": base64.StdEncoding.EncodeToString(p.data)})
 }

@@ -6,8 +6,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// responses is the Responses API of OpenAI (https://platform.openai.com/docs/api-reference/responses-streaming).
-// Nothing is stored there: each request has the whole conversation.
+// responses is the Responses API of OpenAI
+// (https://platform.openai.com/docs/api-reference/responses-streaming). Nothing is stored there: each request
+// has the whole conversation.
 type responses struct{}
 
 func (responses) authorize(key string) map[string]string { return bearer(key) }

@@ -20,8 +20,8 @@ import (
 // maxStructured is the longest structuredContent, in bytes of JSON. The result has the same as text, too.
 const maxStructured = mcp.MaxContent / 2
 
-// result returns the result of a call: the last answer, and a last line if it did not end well. failed is why no
-// answer came, nil if one did.
+// result returns the result of a call: the last answer, and a last line if it did not end well. failed is why
+// no answer came, nil if one did.
 func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 	said := []byte{}
 	if c.latest != nil {
@@ -50,7 +50,8 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 		}
 	}
 	verdict = shorten.Clip(verdict, tasks.MaxStatusMessage/2)
-	result := &mcp.CallToolResult{IsError: verdict != "", Meta: map[string]any{mcp.MetaUsage: rawjson.Encode(c.used)}}
+	result := &mcp.CallToolResult{IsError: verdict != "",
+		Meta: map[string]any{mcp.MetaUsage: rawjson.Encode(c.used)}}
 	last := verdict
 	switch {
 	case verdict != "":
@@ -58,7 +59,8 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 	case c.talk.json:
 		result.StructuredContent = bytes.TrimSpace(said)
 	case c.latest.stop == stopLength:
-		last = fmt.Sprintf("[the answer ends here: it has reached its limit of %d tokens (maxTokens)]", c.talk.maxTokens)
+		last = fmt.Sprintf("[the answer ends here: it has reached its limit of %d tokens (maxTokens)]",
+			c.talk.maxTokens)
 	case len(said) == 0:
 		last = "[the model has said nothing]"
 	}

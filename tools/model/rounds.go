@@ -12,8 +12,8 @@ import (
 	"runnel/tools"
 )
 
-// A model with "tools:" may answer with calls of them. Each call is a task of its own, which ends with the task
-// of the model; its result goes back with the next request. The log says what runs, and how it ended.
+// A model with "tools:" may answer with calls of them. Each call is a task of its own, which ends with the
+// task of the model; its result goes back with the next request. The log says what runs, and how it ended.
 
 // converse asks until an answer calls no tools.
 func (c *call) converse(ctx context.Context) error {
@@ -38,8 +38,8 @@ func (c *call) converse(ctx context.Context) error {
 	}
 }
 
-// offerTools describes the tools of the config to the model. names are the tools' names by those under which the
-// model knows them.
+// offerTools describes the tools of the config to the model. names are the tools' names by those under which
+// the model knows them.
 func (c *call) offerTools(ctx context.Context) (names map[string]string, err error) {
 	names = map[string]string{}
 	for _, name := range c.conf.Tools {
@@ -49,7 +49,8 @@ func (c *call) offerTools(ctx context.Context) (names map[string]string, err err
 		}
 		spec.Name = nameFor(name)
 		if other, taken := names[spec.Name]; taken {
-			return nil, fmt.Errorf("model.tools names %s and %s, which are both %s for the model", other, name, spec.Name)
+			return nil, fmt.Errorf("model.tools names %s and %s, which are both %s for the model", other, name,
+				spec.Name)
 		}
 		names[spec.Name] = name
 		c.talk.tools = append(c.talk.tools, spec)
@@ -63,9 +64,10 @@ func nameFor(tool string) string { return shorten.Cut(strings.ReplaceAll(tool, "
 // sideBySide is how many tools of one answer run at the same time.
 const sideBySide = 8
 
-// runTools runs what an answer calls, and returns what came of it, in the order of the calls. The error is that
-// of ctx or of the output.
-func (c *call) runTools(ctx context.Context, names map[string]string, calls []toolCall) (results []result, err error) {
+// runTools runs what an answer calls, and returns what came of it, in the order of the calls. The error is
+// that of ctx or of the output.
+func (c *call) runTools(ctx context.Context, names map[string]string,
+	calls []toolCall) (results []result, err error) {
 	for some := range slices.Chunk(calls, sideBySide) {
 		children := make([]*tools.Child, len(some))
 		begun := len(results)
@@ -77,7 +79,8 @@ func (c *call) runTools(ctx context.Context, names map[string]string, calls []to
 				r.text, r.failed = err.Error(), true
 			}
 			results = append(results, r)
-			if err := c.note(fmt.Sprintf("[%s %s]", shorten.Clip(call.name, 64), begins(children[i], r.text))); err != nil {
+			line := fmt.Sprintf("[%s %s]", shorten.Clip(call.name, 64), begins(children[i], r.text))
+			if err := c.note(line); err != nil {
 				return nil, err
 			}
 			if child := children[i]; child != nil {

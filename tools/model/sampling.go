@@ -13,8 +13,8 @@ import (
 )
 
 // sampled is the client's answer to sampling/createMessage
-// (https://modelcontextprotocol.io/specification/2025-11-25/client/sampling). Its content is an item, or a list
-// since 2025-11-25.
+// (https://modelcontextprotocol.io/specification/2025-11-25/client/sampling). Its content is an item, or a
+// list since 2025-11-25.
 type sampled struct {
 	Content    json.RawMessage `json:"content"`
 	Model      string          `json:"model"`

@@ -33,7 +33,8 @@ func (c *call) count(a *answer) {
 	if used.InputTokens == 0 && (a.ended || len(a.text) > 0) {
 		used.InputTokens, c.used.Estimated = tokensOf(c.sent), true
 	}
-	if least := tokensOf(len(a.text)); !a.ended && used.OutputTokens < least || used.OutputTokens == 0 && least > 0 {
+	least := tokensOf(len(a.text))
+	if !a.ended && used.OutputTokens < least || used.OutputTokens == 0 && least > 0 {
 		used.OutputTokens, c.used.Estimated = least, true
 	}
 	c.used.Requests++
