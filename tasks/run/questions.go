@@ -101,6 +101,9 @@ func (q *Question) Close() error {
 // closeQuestion is Question.Close for callers that hold changing.
 func (r *Run) closeQuestion(q *Question) error {
 	q.close()
+	if q.Name != "" && r.runner.Closing() && r.resumes() {
+		return nil // it stays open: the next process asks it again, and finds the answer that has come until then
+	}
 	err := r.updateStatus(r.forget(q))
 	if q.published {
 		r.unpublish(q)

@@ -33,11 +33,13 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 				}
 			}
 			_ = task.Log().Append(ctx, partials.Chunk{Data: []byte("one\n")})
-			if err := task.Ask(question()); err != nil {
+			q := question()
+			if err := task.Ask(q); err != nil {
 				return run.Done{Err: err}
 			}
 			asked <- struct{}{}
 			<-ctx.Done()
+			_ = q.Close()
 			return run.Done{Err: context.Cause(ctx)}
 		})
 	}
