@@ -133,6 +133,14 @@ func checkVariables(patch json.RawMessage) error {
 	}
 }
 
+// OfKeeper reports whether a patch sets or deletes notes that belong to the work of the process that runs the
+// task: what it has done, and its questions. A State refuses them from every other process with ErrFenced, also
+// from one that ran the task before.
+func OfKeeper(patch []byte) bool {
+	return bytes.Contains(patch, []byte(`"`+WorkPrefix)) || bytes.Contains(patch, []byte(`"`+ResumeNote+`"`)) ||
+		bytes.Contains(patch, []byte(`"`+QuestionPrefix))
+}
+
 // A process that has taken a task has no client. It stores questions and progress as notes: members of the
 // task's variables with names that begin with NotePrefix. Every state keeps and announces them. Followers of
 // the task read the questions, and answer them with notes. People and tools see the variables without notes

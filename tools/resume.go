@@ -45,7 +45,7 @@ func (c *Call) Resumes(ctx context.Context, key string) (bool, error) {
 }
 
 // argumentsNote has arguments that are too long to be kept with a task.
-const argumentsNote = "arguments"
+const argumentsNote = ".arguments"
 
 // Remember notes something for the call in another process, under a name; nil forgets it. It is as durable as
 // the state, and nothing but a variable in memory if the call does not resume.

@@ -97,6 +97,9 @@ func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte
 		} else if err != nil {
 			return nil, err
 		}
+		if r.Stored.Keeper != s.Keeper && tasks.OfKeeper(patch) {
+			return nil, tasks.ErrFenced
+		}
 		merged, err := tasks.MergeVariables(r.Variables, patch)
 		if err != nil || bytes.Equal(merged, r.Variables) {
 			return merged, err

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -107,6 +108,9 @@ func (r *Run) follow() {
 	}
 }
 
+// takenNote changes whenever a process takes a task that resumes.
+const takenNote = tasks.WorkPrefix + ".taken"
+
 // Take is Make for a task that another process has stored, in a supervisor or a worker. work describes this
 // process to people.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
@@ -118,6 +122,14 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		return nil, err
 	}
 	run.task, run.taken = t, true
+	if run.resumes() {
+		// From here on the process before can note nothing more, if it only stood still: what it has noted until
+		// now is in the answer, and a write that it has begun fails, since the variables are others now.
+		if err := run.Remember(ctx, map[string]any{takenNote: rand.Text()}); err != nil {
+			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("the runnel that ran this task before may still note what it does")
+		}
+		t = run.task
+	}
 	run.earlier = map[string]json.RawMessage{}
 	for key, a := range readNotes(t.Variables, t.Attempt).answers {
 		if strings.HasPrefix(key, lastingKey) && a.Error == nil {

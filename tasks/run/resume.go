@@ -41,7 +41,7 @@ func (r *Run) Remember(ctx context.Context, notes map[string]any) error {
 	return nil
 }
 
-// Remembered returns the notes of the work, without WorkPrefix.
+// Remembered returns the notes of the work, without WorkPrefix. Names that begin with a dot are runnel's own.
 func (r *Run) Remembered() map[string]json.RawMessage {
 	notes := map[string]json.RawMessage{}
 	variables := r.Task().Variables
@@ -49,7 +49,7 @@ func (r *Run) Remembered() map[string]json.RawMessage {
 		return notes
 	}
 	for it := rawjson.Over(variables); it.Next(); {
-		if name, ok := strings.CutPrefix(string(it.Name), tasks.WorkPrefix); ok {
+		if name, ok := strings.CutPrefix(string(it.Name), tasks.WorkPrefix); ok && !strings.HasPrefix(name, ".") {
 			notes[name] = it.Value
 		}
 	}

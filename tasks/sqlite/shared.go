@@ -92,6 +92,14 @@ func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) 
 		} else if err != nil {
 			return err
 		}
+		if tasks.OfKeeper(patch) {
+			var keeper string
+			if err := tx.one(&keeper, "SELECT keeper FROM task WHERE id = ?", id); err != nil {
+				return err
+			} else if keeper != d.lease.name {
+				return refusal{tasks.ErrFenced}
+			}
+		}
 		if merged, err = tasks.MergeVariables(current, patch); err != nil {
 			return refusal{err}
 		}

@@ -83,6 +83,37 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	}
 }
 
+// A process that another one has taken a task from notes nothing more of its work, nor closes a question that the
+// other one may have asked again. What followers may set it can still set.
+func formerKeepersNotes(t *testing.T, here, there tasks.State) {
+	Put(t, here, Working("a"))
+	own := map[string]string{"work": `{"runnel/work/one":1}`, "resume": `{"runnel/resume":"tool@1"}`,
+		"question": `{"runnel/question/question-for-ok":null,"runnel/answer/question-for-ok":null}`}
+	for name, patch := range own {
+		if _, err := here.SetVariables(t.Context(), owner, "a", []byte(patch)); err != nil {
+			t.Errorf("%s before: %v", name, err)
+		}
+	}
+	if _, err := here.SetVariables(t.Context(), owner, "a", []byte(`{"runnel/resume":null}`)); err != nil {
+		t.Error(err)
+	}
+	if _, err := there.Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	for name, patch := range own {
+		if _, err := here.SetVariables(t.Context(), owner, "a", []byte(patch)); !errors.Is(err, tasks.ErrFenced) {
+			t.Errorf("%s of the keeper before: %v", name, err)
+		}
+		if _, err := there.SetVariables(t.Context(), owner, "a", []byte(patch)); err != nil {
+			t.Errorf("%s of the keeper: %v", name, err)
+		}
+	}
+	if _, err := here.SetVariables(t.Context(), owner, "a",
+		[]byte(`{"mine":1,"runnel/answer/question-for-ok":{"result":{"action":"accept"}}}`)); err != nil {
+		t.Errorf("an answer: %v", err)
+	}
+}
+
 // A task can be seen everywhere when Put has returned; its end is not seen before its outcome and all of its
 // output.
 func seenWhole(t *testing.T, here, there tasks.State) {

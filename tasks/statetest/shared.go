@@ -24,6 +24,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 		"left to others":           leftToOthers,
 		"races for the end":        racesForTheEnd,
 		"fenced":                   formerKeeper,
+		"fenced notes":             formerKeepersNotes,
 		"seen whole":               seenWhole,
 		"variables at the end":     variablesAtTheEnd,
 		"pages while writing":      pagesWhileWriting,
