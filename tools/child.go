@@ -108,9 +108,6 @@ func (c *Child) Begin() { close(c.begun) }
 // Log returns the child's output, which can be read while it runs and later.
 func (c *Child) Log() *partials.Log { return c.run.Log() }
 
-// Progress returns how far the child has come, as its tool reports it.
-func (c *Child) Progress() tasks.Progress { return c.run.Task().Progress }
-
 // Wait waits for the child's end and returns its task, with the outcome. It does not return before, since a
 // child ends soon after the task of its call.
 func (c *Child) Wait() tasks.Task {

@@ -61,9 +61,6 @@ func (c *Call) Remembered() map[string]json.RawMessage {
 	return c.run.Remembered()
 }
 
-// Task returns the task of the call as it is now.
-func (c *Call) Task() tasks.Task { return c.run.Task() }
-
 // Closing reports whether the call is stopped because its process ends, and not cancelled.
 func (c *Call) Closing() bool { return c.server != nil && c.server.tasks().Closing() }
 
