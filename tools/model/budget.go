@@ -61,7 +61,7 @@ func (c *call) fit(b *config.Budget, t taken, input, most int) int {
 	if b.USD > 0 {
 		left := float64(b.USD) - t.USD - cost(c.conf.Price, &usage{InputTokens: input})
 		if each := float64(c.conf.Price.Output) / 1e6; each > 0 {
-			most = min(most, int(left/each))
+			most = int(max(0, min(float64(most), left/each)))
 		} else if left <= 0 {
 			most = 0
 		}

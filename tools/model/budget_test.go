@@ -111,3 +111,24 @@ func TestBudgetSideBySide(t *testing.T) {
 		}
 	})
 }
+
+// What a provider counts wrongly gives nothing back to a budget, and does not lower a counter.
+func TestUsageIsPlausible(t *testing.T) {
+	for _, counted := range []usage{{InputTokens: -5, OutputTokens: -7}, {InputTokens: 5, CachedTokens: 9, OutputTokens: 1 << 40},
+		{CachedTokens: -1, InputTokens: 3}} {
+		c := &call{Model: parse(t, within("{tokens: 9}"))}
+		c.count(&answer{ended: true, text: []byte("fine"), used: counted})
+		u := &c.used
+		if u.InputTokens < 0 || u.CachedTokens < 0 || u.CachedTokens > u.InputTokens || u.OutputTokens < 0 || u.OutputTokens > 1<<30 || u.USD < 0 {
+			t.Errorf("%+v of %+v", *u, counted)
+		}
+	}
+}
+
+// A price of almost nothing does not use up a budget.
+func TestSmallPrice(t *testing.T) {
+	c := &call{Model: parse(t, strings.Replace(within("{usd: 1000000}"), "1000, output: 1000", "0, output: 0.000000001", 1))}
+	if most := c.fit(&c.conf.Budget[0], taken{}, 5, 4096); most != 4096 {
+		t.Errorf("an answer may have %d tokens, want 4096", most)
+	}
+}

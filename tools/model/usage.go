@@ -26,10 +26,16 @@ const bytesPerToken = 4
 // tokensOf estimates the tokens of a text of so many bytes.
 func tokensOf(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToken }
 
-// count adds what a request has taken. An answer that was cut off is counted,
-// too, by its bytes if the provider has not said more.
+// maxCounted bounds the tokens of a request that are believed: more than any model takes.
+const maxCounted = 100_000_000
+
+// count adds what a request has taken. An answer that was cut off is counted, too, by its bytes if the provider
+// has not said more. A provider that counts wrongly gives nothing back to a budget.
 func (c *call) count(a *answer) {
 	used := &a.used
+	used.InputTokens = min(max(used.InputTokens, 0), maxCounted)
+	used.CachedTokens = min(max(used.CachedTokens, 0), used.InputTokens)
+	used.OutputTokens = min(max(used.OutputTokens, 0), maxCounted)
 	if used.InputTokens == 0 && (a.ended || len(a.text) > 0) {
 		used.InputTokens, c.used.Estimated = tokensOf(c.sent), true
 	}
