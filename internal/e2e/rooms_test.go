@@ -130,7 +130,7 @@ var rooms = map[string][]string{
 	// A language model behind a tool.
 	"runnel/tools/model": {"runnel/internal/sse", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
 		"runnel/tasks", "runnel/tasks/run", "runnel/tools", "runnel/tools/config", "runnel/tools/inputs",
-		"runnel/tools/schema", "runnel/tools/text"},
+		"runnel/tools/schema", "runnel/tools/secrets", "runnel/tools/text"},
 	// Providers of models for tests and for an example.
 	"runnel/internal/modeltest": {},
 	// Tools that are made of others.

@@ -27,6 +27,7 @@ type Answer struct {
 	Fault   string // an event that comes after the text, instead of the end
 	CutAt   int    // the connection is lost after so many bytes; 0 = it is not
 	Silence bool   // nothing comes after the text, and the connection stays
+	Stays   bool   // the connection stays after the end
 }
 
 // Call is a call of a tool.
@@ -127,6 +128,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		out.write(answer.Fault)
 	default:
 		out.write(after...)
+		if answer.Stays {
+			<-r.Context().Done()
+		}
 	}
 }
 

@@ -111,6 +111,9 @@ func (anthropic) answer(a *answer) func(event []byte) error {
 			if err := json.Unmarshal(e.Block, b); err != nil || len(blocks) == maxBlocks {
 				return unreadable(err)
 			}
+			if err := a.keep(len(e.Block)); err != nil {
+				return err
+			}
 			b.whole, b.text = e.Block, []byte(b.Text)
 			blocks = append(blocks, b)
 			return a.say(b.Text)
@@ -118,15 +121,15 @@ func (anthropic) answer(a *answer) func(event []byte) error {
 			if e.Index < 0 || e.Index >= len(blocks) {
 				return &failure{message: "the answer has a piece of a block that has not begun"}
 			}
-			b := blocks[e.Index]
-			b.text = append(b.text, e.Delta.Text...)
-			b.thinking = append(b.thinking, e.Delta.Thinking...)
-			b.signature = append(b.signature, e.Delta.Signature...)
-			b.input = append(b.input, e.Delta.Input...)
-			if len(b.input)+len(b.thinking)+len(b.signature) > maxAnswer {
-				return &failure{message: "the answer is too long: the limit is 4 MiB"}
+			b, d := blocks[e.Index], &e.Delta
+			if err := a.keep(len(d.Thinking) + len(d.Signature) + len(d.Input)); err != nil {
+				return err
 			}
-			return a.say(e.Delta.Text)
+			b.text = append(b.text, d.Text...)
+			b.thinking = append(b.thinking, d.Thinking...)
+			b.signature = append(b.signature, d.Signature...)
+			b.input = append(b.input, d.Input...)
+			return a.say(d.Text)
 		case "message_delta":
 			a.used.OutputTokens = max(a.used.OutputTokens, e.Usage.Output)
 			switch e.Delta.Stop {
@@ -175,7 +178,7 @@ func anthropicTurn(blocks []*anthropicBlock) (said []any, calls []toolCall) {
 // nothing. What is no JSON passes as text, which the tool's schema refuses in words that the model reads.
 func argumentsOf(text []byte) json.RawMessage {
 	switch {
-	case len(text) == 0:
+	case len(text) == 0, string(text) == "null":
 		return json.RawMessage("{}")
 	case !json.Valid(text):
 		quoted, _ := json.Marshal(string(text)) // never fails for a string

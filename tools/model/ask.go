@@ -42,7 +42,7 @@ func (c *call) ask(ctx context.Context) (*answer, error) {
 		case c.broken != nil:
 			return nil, c.broken
 		}
-		f := asFailure(err)
+		f := asFailure(err, c.out.Secrets())
 		switch {
 		case !f.again:
 			return nil, f
@@ -65,6 +65,9 @@ func (c *call) ask(ctx context.Context) (*answer, error) {
 // errSilent ends a request whose answer does not go on.
 var errSilent = errors.New("silent")
 
+// patienceAtEnd is how long an answer that has ended may go on: usage may follow, and not all close the stream.
+const patienceAtEnd = 2 * time.Second
+
 // maxEvent bounds an event of an answer, in bytes.
 const maxEvent = 8 << 20
 
@@ -76,13 +79,21 @@ func (c *call) request(ctx context.Context, a *answer) error {
 	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
 	defer silence.Stop()
 	take := c.api.answer(a)
-	err := c.exchange(ctx, func(event []byte) error {
-		silence.Stop() // a client that reads slowly is not the provider's silence
-		defer silence.Reset(patience)
-		if len(bytes.TrimSpace(event)) == 0 { // it only says that the connection lives
-			return nil
+	err := c.exchange(ctx, func(event []byte) (err error) {
+		ended := a.ended
+		if !ended {
+			silence.Stop() // a client that reads slowly is not the provider's silence
 		}
-		return take(event)
+		if len(bytes.TrimSpace(event)) > 0 { // else it only says that the connection lives
+			err = take(event)
+		}
+		switch {
+		case !a.ended:
+			silence.Reset(patience)
+		case !ended:
+			silence.Reset(min(patience, patienceAtEnd))
+		}
+		return err
 	})
 	if _, said := errors.AsType[*failure](err); err != nil && !said && c.broken == nil {
 		err = &failure{message: errCut.message + ": " + err.Error(), again: true}
@@ -110,10 +121,11 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 		encoded = rawjson.Merge(encoded, c.conf.Extra)
 	}
 	c.sent = len(encoded)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base+path, bytes.NewReader(encoded))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base, bytes.NewReader(encoded))
 	if err != nil {
 		return &failure{message: "the url cannot be read"}
 	}
+	r.URL.Path = strings.TrimSuffix(r.URL.Path, "/") + path // before a query
 	for name, value := range header {
 		r.Header.Set(name, value)
 	}
@@ -137,9 +149,9 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 	case "application/x-ndjson":
 		return sse.Lines(response.Body, maxEvent, take)
 	default:
-		text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusalShown))
-		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %.200q", r.URL.Host,
-			kind, text)}
+		text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %s", r.URL.Host, kind,
+			text)}
 	}
 }
 
@@ -154,7 +166,7 @@ func (m *Model) endpoint() (base string, header map[string]string, err error) {
 		return "", nil, &failure{message: "model.key needs the variable " + unsetKey +
 			", which is not set where runnel runs"}
 	}
-	return strings.TrimSuffix(base, "/"), m.api.authorize(key), nil
+	return base, m.api.authorize(key), nil
 }
 
 // newHTTP makes the client of a model. HTTP/2, proxies of the environment and the system's roots are those of

@@ -61,25 +61,42 @@ type answer struct {
 	calls []toolCall
 	said  any // see round
 	used  usage
+	size  int // bytes of all that is kept of it
 
 	stop    stop
-	refusal string // why, as the model says it; often ""
+	refusal []byte // why, as the model says it; often empty
 	ended   bool   // it was not cut off
 }
 
-// maxAnswer bounds the text of an answer, in bytes: more than the largest model writes in one.
+// maxAnswer bounds what is kept of an answer, its text, thoughts and calls, in bytes: more than the largest
+// model writes in one.
 const maxAnswer = 4 << 20
+
+// keep counts what is kept of the answer. It fails if that is too much.
+func (a *answer) keep(bytes int) error {
+	if a.size += bytes; a.size > maxAnswer {
+		return &failure{message: "the answer is too long: the limit is 4 MiB"}
+	}
+	return nil
+}
 
 // say takes the next piece of the text.
 func (a *answer) say(text string) error {
 	if text == "" {
 		return nil
 	}
-	if len(a.text)+len(text) > maxAnswer {
-		return &failure{message: "the answer is too long: the limit is 4 MiB"}
+	if err := a.keep(len(text)); err != nil {
+		return err
 	}
 	a.text = append(a.text, text...)
 	return a.write(text)
+}
+
+// refuse takes the next piece of what the model says instead of an answer.
+func (a *answer) refuse(text string) error {
+	a.stop = stopRefuse
+	a.refusal = append(a.refusal, text...)
+	return a.keep(len(text))
 }
 
 // api is how a provider is asked, and how it answers.

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"runnel/internal/shorten"
 	"runnel/rpc/rawjson"
+	"runnel/tools/secrets"
 )
 
 // failure is why a request has failed.
@@ -22,6 +24,21 @@ type failure struct {
 }
 
 func (f *failure) Error() string { return f.message }
+
+// maxFailure bounds the message of a failure, in bytes.
+const maxFailure = 600
+
+// asFailure returns why a request has failed, in one line. What is not a failure, such as a lost connection,
+// may pass. What is masked is masked before the message is cut: the beginning of a key is not one.
+func asFailure(err error, masked *secrets.Set) *failure {
+	f := failure{message: err.Error(), again: true}
+	if said, ok := errors.AsType[*failure](err); ok {
+		f = *said
+	}
+	f.message = shorten.Clip(strings.Join(strings.Fields(masked.String(f.message)), " "), maxFailure)
+	f.message = cmp.Or(f.message, "the provider does not say what went wrong")
+	return &f
+}
 
 // unreadable is the failure of an event that is not what it should be.
 func unreadable(err error) error {
@@ -34,11 +51,8 @@ func unreadable(err error) error {
 // errCut is the failure of an answer that has not ended when its connection does.
 var errCut = &failure{message: "the answer was cut off", again: true}
 
-// maxRefusal is how much of a refusal is read, and maxRefusalShown how much is shown, in bytes.
-const (
-	maxRefusal      = 64 << 10
-	maxRefusalShown = 500
-)
+// maxRefusal is how much of a refusal is read, in bytes.
+const maxRefusal = 64 << 10
 
 // refusal reads why a provider has refused a request. Status codes that may pass are those which the
 // providers' own libraries take for such, and 529, with which Anthropic says that it is overloaded.
@@ -46,28 +60,25 @@ func refusal(response *http.Response, now time.Time) *failure {
 	text, _ := io.ReadAll(io.LimitReader(response.Body, maxRefusal)) // or as much as arrives
 	status := response.StatusCode
 	says := strings.TrimSpace(string(text))
-	about := &openaiError{}
+	code := ""
 	if rawjson.IsObject(text) {
-		says = rawjson.StringMember(text, "error") // as Ollama has it
-		for _, object := range [][]byte{rawjson.Member(text, "error"), text} {
-			if message := rawjson.StringMember(object, "message"); says == "" && message != "" {
-				says = message
-				about.Type, about.Code = rawjson.StringMember(object, "type"), rawjson.StringMember(object, "code")
-			}
-		}
+		of := rawjson.Member(text, "error")
+		code = rawjson.StringMember(of, "code")
+		says = cmp.Or(rawjson.StringMember(of, "message"), rawjson.StringMember(text, "message"),
+			rawjson.StringMember(text, "error"), says) // as OpenAI and Anthropic, gateways and Ollama have it
 	}
 	f := &failure{message: fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))}
 	if status == 529 {
 		f.message = "HTTP 529 Overloaded"
 	}
 	if says != "" {
-		f.message += ": " + shorten.Clip(strings.Join(strings.Fields(says), " "), maxRefusalShown)
+		f.message += ": " + says
 	}
 	switch {
 	case status >= 300 && status < 400:
 		f.message += ": redirects are not followed: name the place that it leads to (url)"
 	case status == http.StatusTooManyRequests:
-		f.again = about.Code != "insufficient_quota" // the account has no money left
+		f.again = code != "insufficient_quota" // the account has no money left
 	default:
 		f.again = status == http.StatusRequestTimeout || status == http.StatusConflict || status >= 500
 	}
@@ -107,12 +118,4 @@ func pauseAfter(attempt int, f *failure) time.Duration {
 	}
 	pause := min(firstPause<<min(attempt-1, 10), longestPause)
 	return pause*3/4 + rand.N(pause/4)
-}
-
-// asFailure returns an error of a connection as a failure that may pass.
-func asFailure(err error) *failure {
-	if f, ok := errors.AsType[*failure](err); ok {
-		return f
-	}
-	return &failure{message: err.Error(), again: true}
 }

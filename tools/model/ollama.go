@@ -80,6 +80,11 @@ func (ollama) answer(a *answer) func(event []byte) error {
 		if calls = append(calls, e.Message.Calls...); len(calls) > maxBlocks {
 			return &failure{message: "the answer calls too many tools"}
 		}
+		for _, call := range e.Message.Calls {
+			if err := a.keep(len(call.Function.Name) + len(call.Function.Arguments)); err != nil {
+				return err
+			}
+		}
 		if err := a.say(e.Message.Content); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"runnel/rpc/rawjson"
 )
 
 // chat is the chat completions API of OpenAI, which most other providers, gateways and local servers have,
@@ -92,6 +94,16 @@ type openaiError struct {
 	Code          any
 }
 
+// UnmarshalJSON reads also an error that is only a text, as local servers send it.
+func (e *openaiError) UnmarshalJSON(raw []byte) error {
+	if !rawjson.IsObject(raw) {
+		e.Message = rawjson.Unquote(raw)
+		return nil
+	}
+	type plain openaiError
+	return json.Unmarshal(raw, (*plain)(e))
+}
+
 // lastingOpenAI are words in types and codes of errors that do not pass.
 var lastingOpenAI = []string{"invalid", "insufficient_quota", "not_found", "authentication", "permission",
 	"billing", "content_policy", "context_length_exceeded"}
@@ -115,8 +127,20 @@ type chatPiece struct {
 
 // chatCall is such a call.
 type chatCall struct {
+	index     int
 	id, name  string
 	arguments []byte
+}
+
+// find returns the call that the piece belongs to, nil if it begins one. Some providers give all calls the
+// index 0, and some repeat the id with each piece.
+func (p *chatPiece) find(calls []*chatCall) *chatCall {
+	for _, call := range slices.Backward(calls) {
+		if call.index == p.Index && (p.ID == "" || p.ID == call.id) {
+			return call
+		}
+	}
+	return nil
 }
 
 func (chat) answer(a *answer) func(event []byte) error {
@@ -148,22 +172,28 @@ func (chat) answer(a *answer) func(event []byte) error {
 			return nil
 		}
 		choice := &e.Choices[0]
-		if a.refusal += choice.Delta.Refusal; a.refusal != "" {
-			a.stop = stopRefuse
+		if choice.Delta.Refusal != "" {
+			if err := a.refuse(choice.Delta.Refusal); err != nil {
+				return err
+			}
 		}
 		for _, piece := range choice.Delta.Calls {
-			if piece.Index < 0 || piece.Index > len(calls) || piece.Index == maxBlocks {
+			name, arguments := piece.Function.Name, piece.Function.Arguments
+			if err := a.keep(len(piece.ID) + len(name) + len(arguments)); err != nil {
+				return err
+			}
+			call := piece.find(calls)
+			switch {
+			case call != nil:
+			case piece.ID == "" && name == "":
 				return &failure{message: "the answer has a piece of a call that has not begun"}
+			case len(calls) == maxBlocks:
+				return &failure{message: "the answer calls too many tools"}
+			default:
+				call = &chatCall{index: piece.Index, id: piece.ID, name: name}
+				calls = append(calls, call)
 			}
-			if piece.Index == len(calls) {
-				calls = append(calls, &chatCall{})
-			}
-			call := calls[piece.Index]
-			call.id += piece.ID
-			call.name += piece.Function.Name
-			if call.arguments = append(call.arguments, piece.Function.Arguments...); len(call.arguments) > maxAnswer {
-				return &failure{message: "a call of a tool is too long"}
-			}
+			call.arguments = append(call.arguments, arguments...)
 		}
 		if err := a.say(choice.Delta.Content); err != nil {
 			return err

@@ -83,13 +83,16 @@ func (responses) answer(a *answer) func(event []byte) error {
 		case "response.output_text.delta":
 			return a.say(rawjson.Unquote(e.Delta))
 		case "response.refusal.delta":
-			a.stop, a.refusal = stopRefuse, a.refusal+rawjson.Unquote(e.Delta)
+			return a.refuse(rawjson.Unquote(e.Delta))
 		case "response.output_item.done":
 			if e.Item.Type != "function_call" {
 				return nil
 			}
 			if len(a.calls) == maxBlocks {
 				return &failure{message: "the answer calls too many tools"}
+			}
+			if err := a.keep(len(e.Item.CallID) + len(e.Item.Name) + len(e.Item.Arguments)); err != nil {
+				return err
 			}
 			call := toolCall{e.Item.CallID, e.Item.Name, argumentsOf([]byte(e.Item.Arguments))}
 			a.calls = append(a.calls, call)

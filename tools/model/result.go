@@ -37,8 +37,8 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 		verdict = "the answer ends here, since the budget allows no more: " + c.capped
 	case c.latest.stop == stopRefuse:
 		verdict = "the model refuses"
-		if c.latest.refusal != "" {
-			verdict += ": " + strings.Join(strings.Fields(c.latest.refusal), " ")
+		if why := strings.Join(strings.Fields(string(c.latest.refusal)), " "); why != "" {
+			verdict += ": " + why
 		}
 	case c.talk.json:
 		if err := c.checkJSON(said); err != nil {
@@ -49,7 +49,7 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 			}
 		}
 	}
-	verdict = shorten.Clip(verdict, tasks.MaxStatusMessage/2)
+	verdict = shorten.Clip(c.out.Secrets().String(verdict), tasks.MaxStatusMessage/2)
 	result := &mcp.CallToolResult{IsError: verdict != "",
 		Meta: map[string]any{mcp.MetaUsage: rawjson.Encode(c.used)}}
 	last := verdict

@@ -83,11 +83,17 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 			if err := c.note(line); err != nil {
 				return nil, err
 			}
-			if child := children[i]; child != nil {
-				context.AfterFunc(ctx, func() { child.Cancel("the call of the model has ended") })
-				child.Begin()
+			if children[i] != nil {
+				children[i].Begin()
 			}
 		}
+		stop := context.AfterFunc(ctx, func() {
+			for _, child := range children {
+				if child != nil {
+					child.Cancel("the call of the model has ended")
+				}
+			}
+		})
 		for i, child := range children {
 			if child == nil {
 				continue
@@ -105,6 +111,7 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 				return nil, err
 			}
 		}
+		stop()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -115,7 +122,7 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 // begins says what becomes of a call: the task that it runs as, or what is wrong with it.
 func begins(child *tools.Child, wrong string) string {
 	if child == nil {
-		return "is not run: " + shorten.Clip(wrong, maxRefusalShown)
+		return "is not run: " + shorten.Clip(wrong, maxFailure)
 	}
 	return "runs as task " + child.ID()
 }
