@@ -57,6 +57,12 @@ func (p patient) Take(ctx context.Context, t tasks.Task, work []byte) (taken tas
 	return taken, err
 }
 
+// Left implements tasks.Resumer, as all queues do.
+func (p patient) Left(ctx context.Context, owner string) (left []tasks.Task, err error) {
+	err = again(ctx, func() (err error) { left, err = p.Queue.(tasks.Resumer).Left(ctx, owner); return err })
+	return left, err
+}
+
 func (p patient) Watch(ctx context.Context, t *tasks.Task) error {
 	return again(ctx, func() error { return p.Queue.Watch(ctx, t) })
 }
