@@ -57,6 +57,10 @@ func All(c *config.Config, vars []string) ([]*Model, error) {
 			continue
 		}
 		m, err := New(name, c.Tools[name], base)
+		if err == nil && m.slots != nil && reaches(c, name, name, map[string]bool{}) {
+			err = &config.Error{Key: "maxConcurrent", Problem: "would make the model wait for itself, since its tools call it",
+				Allowed: "no limit here, or other tools in model.tools"}
+		}
 		if err != nil {
 			errs = append(errs, c.Locate(config.Join("tools", name), err))
 			continue
@@ -64,6 +68,30 @@ func All(c *config.Config, vars []string) ([]*Model, error) {
 		list = append(list, m)
 	}
 	return list, config.JoinErrors(errs)
+}
+
+// reaches reports whether a call of a tool may make one of another, through models and steps.
+func reaches(c *config.Config, from, to string, seen map[string]bool) bool {
+	tool := c.Tools[from]
+	var next []string
+	if tool.Model != nil {
+		next = slices.Clone(tool.Model.Tools)
+	}
+	for i := range tool.Steps {
+		next = append(next, tool.Steps[i].Tool)
+	}
+	for _, name := range next {
+		if name == to {
+			return true
+		}
+		if !seen[name] {
+			seen[name] = true
+			if reaches(c, name, to, seen) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // New checks a tool's configuration, except its schemas (see CheckSchemas), and makes the tool. A mistake is
@@ -268,7 +296,7 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 	} else {
 		err = c.converse(asking)
 	}
-	in.Used(run.Usage{Model: c.used.Model, Requests: c.used.Requests, InputTokens: c.used.InputTokens,
+	in.Used(run.Usage{Model: m.conf.Name, Requests: c.used.Requests, InputTokens: c.used.InputTokens,
 		CachedTokens: c.used.CachedTokens, OutputTokens: c.used.OutputTokens, USD: c.used.USD})
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -252,7 +252,10 @@ func TestMistakes(t *testing.T) {
 		`{model: {` + base + `}, input: {a: {}}, structured: summary}`:                           `structured: "summary" is not for a model`,
 		`{model: {` + base + `}, input: {a: {}}, outputSchema: {type: object}}`:                  `outputSchema: describes an answer that is not in the result as JSON`,
 		`{model: {` + base + `}, input: {a: {}}, structured: json, outputSchema: {type: array}}`: `outputSchema.type: "array": what a tool returns is an object`,
-		`{model: {api: sampling, prompt: x, key: abcdefgh}}`:                                     `has a key or a url, and the client's own model needs none`,
+		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [ask]}}`:             `maxConcurrent: would make the model wait for itself`,
+		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [b]}}
+  b: {steps: [{id: c, tool: ask}]}`: `maxConcurrent: would make the model wait for itself`,
+		`{model: {api: sampling, prompt: x, key: abcdefgh}}`: `has a key or a url, and the client's own model needs none`,
 	} {
 		c, err := config.Parse("r.yaml", []byte("tools:\n  ask: "+text+"\n"))
 		if err == nil {
