@@ -224,8 +224,9 @@ func TestHelpAndCompletion(t *testing.T) {
 
 func TestConfigCommands(t *testing.T) {
 	good := filepath.Join("testdata", "config", "good", "full.yaml")
-	want := outcome{stdout: good + ": fine, 2 tools\n" +
+	want := outcome{stdout: good + ": fine, 3 tools\n" +
 		"  deploy  sh: rsync -a build/ \"$host:/srv/\"\n" +
+		"  review  model: anthropic claude-sonnet-4-5 at http://127.0.0.1:8080\n" +
 		"  test    go test -v -run={{run}} {{packages}}\n"}
 	if got := runEmpty(t, []string{"config", "check", good}); got != want {
 		t.Errorf("got  %+v\nwant %+v", got, want)
