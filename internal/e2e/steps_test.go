@@ -185,6 +185,59 @@ tools:
 	}
 }
 
+// A step whose input was deleted fails: an output that cannot be read is not taken for an empty one.
+func TestStepsOutputIsGone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "runnel.yaml")
+	if err := os.WriteFile(config, []byte(`
+tools:
+  say: {command: [echo, said]}
+  show: {shell: 'echo "[$x]" >> shown', input: {x: {type: string}}}
+  run:
+    steps:
+      - {id: one, tool: say}
+      - {id: ok, ask: "Go on?", needs: [one]}
+      - {id: last, tool: show, with: {x: "{{steps.one.output}}"}, when: "{{steps.ok.answer}}"}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	state := filepath.Join(t.TempDir(), "state")
+	s := answering(t, config, state)
+	for i, deleted := range []bool{true, false} {
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"run","task":{}}}`, i+1)
+		var created struct{ Result mcp.CreateTaskResult }
+		if err := json.Unmarshal(s.line(), &created); err != nil {
+			t.Fatal(err)
+		}
+		id := created.Result.Task.TaskID
+		said := ""
+		for deadline := time.Now().Add(watchdog); said == ""; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("the first step has not ended")
+			}
+			log := runEmpty(t, []string{"tasks", "tail", id, "--state", state}).stdout
+			if strings.Contains(log, "one: completed") {
+				_, said, _ = strings.Cut(log, "one: begins as task ")
+				said, _, _ = strings.Cut(said, "\n")
+			}
+		}
+		want := "one: completed\nok: completed, answered yes\nlast: completed\n\nlast:\n\n"
+		if deleted {
+			want = "one: completed\nok: completed, answered yes\nlast: failed: the output of step one cannot be read: "
+			if got := runEmpty(t, []string{"tasks", "rm", said, "--state", state}); got.code != exitFine {
+				t.Fatalf("%+v", got)
+			}
+		}
+		if text := resultOf(t, s, id, "Go on?", "accept"); !strings.HasPrefix(text, want) {
+			t.Errorf("the result is %q", text)
+		}
+	}
+	if shown, _ := os.ReadFile(filepath.Join(dir, "shown")); string(shown) != "[said]\n" {
+		t.Errorf("shown: %q", shown)
+	}
+}
+
 // A hundred runs of steps go on side by side. A cancel ends what runs, and nothing else begins.
 func TestStepsSideBySide(t *testing.T) {
 	t.Parallel()

@@ -33,7 +33,7 @@ type call struct {
 	mu      sync.Mutex
 	records map[string]record // by key
 	ends    map[string]end    // by step
-	outputs map[string]string // by key, once they were read
+	outputs map[string]string // by step, of those that placeholders name, once they were read
 	failed  string            // the step that has failed, so that no other begins
 }
 
@@ -130,18 +130,22 @@ func (c *call) run(ctx context.Context, s *step) end {
 	if ctx.Err() != nil {
 		return end{}
 	}
+	why := c.stopped()
 	c.mu.Lock()
-	why := ""
-	if c.failed != "" {
-		why = c.failed + " has failed"
-	}
 	for _, id := range s.needs {
 		if c.ends[id].status == skipped && why == "" {
 			why = id + " was skipped"
 		}
 	}
 	c.mu.Unlock()
-	if why == "" && s.When != "" && !s.when.holds(func(name string) string { return c.text(ctx, name) }) {
+	if why == "" {
+		if err := c.load(ctx, s); ctx.Err() != nil {
+			return end{}
+		} else if err != nil {
+			return end{status: failed, why: err.Error()}
+		}
+	}
+	if why == "" && s.When != "" && !s.when.holds(c.text) {
 		why = "when: " + s.When + " does not hold"
 	}
 	switch {
@@ -151,6 +155,16 @@ func (c *call) run(ctx context.Context, s *step) end {
 		return c.ask(ctx, s)
 	}
 	return c.work(ctx, s)
+}
+
+// stopped says why nothing more begins, "" if it may.
+func (c *call) stopped() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed != "" {
+		return c.failed + " has failed"
+	}
+	return ""
 }
 
 // finish notes how a step has ended, and says so in the log.
@@ -192,7 +206,7 @@ func (c *call) finish(ctx context.Context, s *step, e end) {
 
 // ask asks a step's question.
 func (c *call) ask(ctx context.Context, s *step) end {
-	question := s.ask.Fill(func(name string) string { return c.text(ctx, name) })
+	question := s.ask.Fill(c.text)
 	switch c.person(ctx, s.ID, s.ID, question) {
 	case "yes":
 		return end{status: completed, answer: "yes"}

@@ -32,6 +32,7 @@ var _ tools.Resumable = (*Steps)(nil)
 type step struct {
 	config.Step
 	needs   []string // with those that placeholders name
+	outputs []string // the steps whose output placeholders name
 	ask     inputs.Template
 	foreach inputs.Template
 	when    condition
@@ -156,6 +157,9 @@ func (s *Steps) parse(key string, of config.Step) (*step, error) {
 			}
 			if isStep && !slices.Contains(made.needs, id) {
 				made.needs = append(made.needs, id)
+			}
+			if isStep && strings.HasSuffix(name, ".output") && !slices.Contains(made.outputs, id) {
+				made.outputs = append(made.outputs, id)
 			}
 		}
 	}

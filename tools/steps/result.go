@@ -17,13 +17,13 @@ import (
 
 // said returns what a task has said: what its command has printed on stdout, or the texts of its result. The last
 // newline is left out, as in a shell.
-func said(ctx context.Context, t *tasks.Task) string {
+func said(ctx context.Context, t *tasks.Task) (string, error) {
 	var all strings.Builder
 	if t.Outcome == nil || t.Outcome.Result == nil {
-		return ""
+		return "", nil
 	}
 	if _, is := t.Outcome.Result.Command(); is {
-		_, _ = tasks.Tail(ctx, t.Log, 0, func(b partials.Batch) error {
+		_, err := tasks.Tail(ctx, t.Log, 0, func(b partials.Batch) error {
 			for _, chunk := range b.Chunks() {
 				if chunk.Kind == partials.Text && chunk.Stream == partials.Stdout && all.Len() < maxOutput {
 					all.Write(chunk.Plain())
@@ -31,6 +31,9 @@ func said(ctx context.Context, t *tasks.Task) string {
 			}
 			return nil
 		})
+		if err != nil {
+			return "", err
+		}
 	} else {
 		for _, item := range t.Outcome.Result.Content {
 			if text, ok := mcp.TextOf(item); ok {
@@ -38,17 +41,17 @@ func said(ctx context.Context, t *tasks.Task) string {
 			}
 		}
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(shorten.Cut(all.String(), maxOutput), "\n"), "\r")
+	return strings.TrimSuffix(strings.TrimSuffix(shorten.Cut(all.String(), maxOutput), "\n"), "\r"), nil
 }
 
-// text returns the value of a placeholder as text.
-func (c *call) text(ctx context.Context, name string) string {
+// text returns the value of a placeholder as text. The outputs that it may name have been loaded.
+func (c *call) text(name string) string {
 	parts := strings.Split(name, ".")
 	if len(parts) != 3 {
 		return c.args[name].Joined()
 	}
 	c.mu.Lock()
-	e := c.ends[parts[1]]
+	e, output := c.ends[parts[1]], c.outputs[parts[1]]
 	c.mu.Unlock()
 	switch parts[2] {
 	case "answer":
@@ -61,12 +64,12 @@ func (c *call) text(ctx context.Context, name string) string {
 		}
 		return ""
 	}
-	return c.output(ctx, parts[1])
+	return output
 }
 
 // argument returns the value of a text of with. One that is a placeholder and nothing else has the type of what it
 // names, and no value if that has none.
-func (c *call) argument(ctx context.Context, text string, item json.RawMessage) (value any, has bool) {
+func (c *call) argument(text string, item json.RawMessage) (value any, has bool) {
 	t := inputs.ParseStep(text)
 	if len(t.Names) == 1 && strings.HasPrefix(text, "{{") && strings.Index(text, "}}") == len(text)-len("}}") {
 		switch name := t.Names[0]; {
@@ -82,7 +85,7 @@ func (c *call) argument(ctx context.Context, text string, item json.RawMessage) 
 			spelt, _ := inputs.Spell(item) // it is JSON
 			return spelt.Joined()
 		}
-		return c.text(ctx, name)
+		return c.text(name)
 	}), true
 }
 
@@ -108,7 +111,7 @@ func (c *call) result(ctx context.Context) *mcp.CallToolResult {
 		}
 		lines.WriteString("\n")
 		if e.status == completed && !needed[s.ID] && s.Ask == "" {
-			fmt.Fprintf(&outputs, "\n%s:\n%s\n", s.ID, shorten.Clip(c.output(ctx, s.ID), room/2))
+			fmt.Fprintf(&outputs, "\n%s:\n%s\n", s.ID, c.shown(ctx, s.ID, room/2))
 		}
 	}
 	text := lines.String() + shorten.Clip(outputs.String(), room)
@@ -144,7 +147,7 @@ func (c *call) tell(ctx context.Context, ended *step, e end) {
 	case e.answer != "":
 		patch["_workflow.result."+ended.ID] = mcp.Result(e.answer)
 	case e.status == completed:
-		patch["_workflow.result."+ended.ID] = mcp.Result(shorten.Clip(c.output(ctx, ended.ID), maxTold))
+		patch["_workflow.result."+ended.ID] = mcp.Result(c.shown(ctx, ended.ID, maxTold))
 	case e.status == failed:
 		patch["_workflow.result."+ended.ID] = mcp.ErrorResult(e.why)
 	}

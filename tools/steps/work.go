@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"runnel/internal/pause"
+	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools"
@@ -49,13 +51,12 @@ const limitItems = 1000
 
 // work runs the tasks of a step.
 func (c *call) work(ctx context.Context, s *step) end {
-	value := func(name string) string { return c.text(ctx, name) }
 	if s.Foreach == "" {
 		e := c.task(ctx, s, s.ID+".1", nil)
 		e.keys = []string{s.ID + ".1"}
 		return e
 	}
-	list, err := c.list(s, value)
+	list, err := c.list(s)
 	if err == nil && len(list) > limitItems {
 		err = fmt.Errorf("foreach has %d items: the limit is %d", len(list), limitItems)
 	}
@@ -70,6 +71,11 @@ func (c *call) work(ctx context.Context, s *step) end {
 		key := fmt.Sprintf("%s.%d", s.ID, i+1)
 		whole.keys = append(whole.keys, key)
 		begin <- struct{}{}
+		if why := c.stopped(); why != "" {
+			<-begin
+			ends[i] = end{status: failed, why: "it has not begun: " + why}
+			continue
+		}
 		all.Go(func() {
 			defer func() { <-begin }()
 			ends[i] = c.task(ctx, s, key, item)
@@ -88,13 +94,13 @@ func (c *call) work(ctx context.Context, s *step) end {
 }
 
 // list returns the items of a foreach.
-func (c *call) list(s *step, value func(string) string) ([]json.RawMessage, error) {
+func (c *call) list(s *step) ([]json.RawMessage, error) {
 	if names := s.foreach.Names; len(names) == 1 && strings.TrimSpace(s.Foreach) == s.Foreach {
 		if given, ok := c.given[names[0]]; ok {
 			return items(string(given))
 		}
 	}
-	return items(s.foreach.Fill(value))
+	return items(s.foreach.Fill(c.text))
 }
 
 // task runs the tool of a step once, or as often as its retry says. item is that of a foreach, nil without one.
@@ -183,7 +189,7 @@ func (c *call) attempt(ctx context.Context, s *step, key string, attempt int, it
 	if ctx.Err() != nil {
 		return end{}
 	}
-	arguments, err := fill(s.With, func(text string) (any, bool) { return c.argument(ctx, text, item) })
+	arguments, err := fill(s.With, func(text string) (any, bool) { return c.argument(text, item) })
 	var child *tools.Child
 	if err == nil {
 		child, err = c.in.MakeChild(ctx, s.Tool, arguments)
@@ -268,34 +274,68 @@ func endOf(t *tasks.Task) end {
 // maxOutput bounds the output of a step that others can use, in bytes.
 const maxOutput = 1 << 20
 
+// load reads the outputs that the placeholders of a step name. A state that is away is asked again: an output that is
+// taken for empty would give a wrong result.
+func (c *call) load(ctx context.Context, s *step) error {
+	for _, id := range s.outputs {
+		c.mu.Lock()
+		_, known := c.outputs[id]
+		c.mu.Unlock()
+		if known {
+			continue
+		}
+		said, err := c.output(ctx, id)
+		for errors.Is(err, tasks.ErrBusy) && pause.For(ctx, loadAgain) {
+			said, err = c.output(ctx, id)
+		}
+		if err != nil {
+			return fmt.Errorf("the output of step %s cannot be read: %w", id, err)
+		}
+		c.mu.Lock()
+		c.outputs[id] = said
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// loadAgain is the pause before a state that is away is asked again.
+const loadAgain = time.Second
+
 // output returns what a step has said: what its commands have printed, or the texts of its results.
-func (c *call) output(ctx context.Context, id string) string {
+func (c *call) output(ctx context.Context, id string) (string, error) {
 	c.mu.Lock()
 	keys := slices.Clone(c.ends[id].keys)
 	c.mu.Unlock()
-	var said []string
-	for _, key := range keys {
-		said = append(said, c.outputOf(ctx, key))
+	var all strings.Builder
+	for i, key := range keys {
+		if all.Len() >= maxOutput {
+			break
+		}
+		r, _ := c.recorded(key)
+		if r.Task == "" {
+			continue
+		}
+		t, err := c.in.Stored(ctx, r.Task)
+		if err != nil {
+			return "", fmt.Errorf("task %s: %w", r.Task, err)
+		}
+		one, err := said(ctx, &t)
+		if err != nil {
+			return "", fmt.Errorf("task %s: %w", r.Task, err)
+		}
+		if i > 0 {
+			all.WriteString("\n")
+		}
+		all.WriteString(one)
 	}
-	return strings.Join(said, "\n")
+	return shorten.Cut(all.String(), maxOutput), nil
 }
 
-func (c *call) outputOf(ctx context.Context, key string) string {
-	c.mu.Lock()
-	known, ok := c.outputs[key]
-	r := c.records[key]
-	c.mu.Unlock()
-	if ok || r.Task == "" {
-		return known
-	}
-	t, err := c.in.Stored(ctx, r.Task)
+// shown returns the output of a step for people to read, at most so many bytes.
+func (c *call) shown(ctx context.Context, id string, most int) string {
+	said, err := c.output(ctx, id)
 	if err != nil {
-		c.in.Log().Warn().Err(err).Str("taskId", r.Task).Msg("the output of a step is gone")
-		return ""
+		return fmt.Sprintf("[its output cannot be read: %s]", err)
 	}
-	said := said(ctx, &t)
-	c.mu.Lock()
-	c.outputs[key] = said
-	c.mu.Unlock()
-	return said
+	return shorten.Clip(said, most)
 }
