@@ -33,10 +33,13 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 		// A keeper without a lease that lives all the same is fenced off: its task was to end anyway.
 		alive, err := sp.Alive(ctx)
 		if err == nil && !slices.Contains(alive, r.Stored.Keeper) {
-			_, err = sp.conclude(ctx, r, func(t *tasks.Task) {
+			ended, err := sp.conclude(ctx, r, func(t *tasks.Task) {
 				t.EndUnkept(ctx, mcp.TaskCancelled, "cancelled while no runnel ran it")
 			})
-			return err
+			if err != nil || ended {
+				return err
+			}
+			return s.Ask(ctx, owner, id) // another process was faster, and runs it now
 		} else if err != nil {
 			return err
 		}
