@@ -54,10 +54,10 @@ type Backing interface {
 //     until the backing has saved more. A reader that reads on or is closed calls wakeAppends, and so does
 //     the backing's owner (MarkSaved).
 //   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
-//   - The backing's owner waits for Due, which Append calls.
+//   - The backing's owner waits for Due, which Append calls, and Back and MarkSaved if there is more.
 //
-// The log's lock also guards its readers' cursors. It is the innermost: Gate.mu and Segments.mu are taken
-// before it, in this order. Nothing waits while it is held, and nothing is called but Backing.Due.
+// The log's lock also guards its readers' cursors. Gate.mu and Segments.mu are taken before it, in this order, and
+// only a lane's own after it. Nothing waits while it is held, and nothing is called but Backing.Due.
 //
 // NewLog makes one for a task, Stored one of the output that a state keeps.
 type Log struct {
@@ -222,7 +222,7 @@ func (l *Log) slowest() int64 {
 // trim releases blocks that no reader needs and that need not be kept for later ones. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
-	if l.spill == nil { // until Spill is called, nothing is released
+	if l.spill == nil { // otherwise nothing is released until Spill is called
 		retain = l.retention()
 	}
 	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {

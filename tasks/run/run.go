@@ -18,11 +18,11 @@ import (
 // stands, and decide what may happen to it: its phase and its place. Both are fields of its View, which is all
 // that others see of a task, and change only while View.mu is held.
 //
-//	phase     what happens in it                                       ends with
-//	starting  the task is stored, and what reads its output opens      Begin
-//	running   the work runs                                            workReturned
-//	draining  the deliveries write the last of the output (work.go) claimEnd
-//	ending    the terminal status is being stored and announced        announceEnd
+//	phase     what happens in it                                        ends with
+//	starting  what reads its output opens; one with a handle is stored  Begin
+//	running   the work runs                                             workReturned
+//	draining  the deliveries write the last of the output (work.go)     claimEnd
+//	ending    the terminal status is being stored and announced         announceEnd
 //	ended     a client that waits gets its answer now
 //
 // A run that ends before its work returns goes from running to ending; its work returns later (worked). All
@@ -32,7 +32,8 @@ import (
 //	do      when the run is drained: completed or failed, as the work says
 //	Cancel  for a client of this process or of another one (requests.go)
 //	expire  when its ttl is over
-//	abort   when its output is lost, and when the Runner is closed or gives up waiting for it
+//	abort   when its output is lost, when another process has ended or taken it, and when the Runner is closed or gives
+//	        up waiting for it
 //
 // Only Runner.Close waits for work that still runs after the end, with its context cancelled.
 //
