@@ -1,6 +1,7 @@
 package model
 
 import (
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,7 @@ func TestBudgetSideBySide(t *testing.T) {
 
 // What a provider counts wrongly gives nothing back to a budget, and does not lower a counter.
 func TestUsageIsPlausible(t *testing.T) {
-	for _, counted := range []usage{{InputTokens: -5, OutputTokens: -7}, {InputTokens: 5, CachedTokens: 9, OutputTokens: 1 << 40},
+	for _, counted := range []usage{{InputTokens: -5, OutputTokens: -7}, {InputTokens: 5, CachedTokens: 9, OutputTokens: math.MaxInt},
 		{CachedTokens: -1, InputTokens: 3}} {
 		c := &call{Model: parse(t, within("{tokens: 9}"))}
 		c.count(&answer{ended: true, text: []byte("fine"), used: counted})
