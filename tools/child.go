@@ -15,8 +15,8 @@ import (
 )
 
 // Child is a task that a call has made of another tool of this runnel. It has an id and a log of its own, is
-// listed, and belongs to the owner of the call. It is cancelled when the task of the call ends before it. What
-// its tool asks is asked by the call.
+// listed, and belongs to the owner of the call. It is cancelled when the task of the call ends before it.
+// What its tool asks is asked by the call.
 type Child struct {
 	run     *run.Run
 	begun   chan struct{} // closed by Begin
@@ -27,9 +27,9 @@ type Child struct {
 // otherwise never end.
 const maxDepth = 8
 
-// MakeChild makes a child of the call. It is stored when MakeChild returns, but its tool runs from Begin on, so
-// that its id can be noted before: a child that is not begun is cancelled with Cancel. The error is for a model
-// or a person to read.
+// MakeChild makes a child of the call. It is stored when MakeChild returns, but its tool runs from Begin on,
+// so that its id can be noted before: a child that is not begun is cancelled with Cancel. The error is for a
+// model or a person to read.
 func (c *Call) MakeChild(ctx context.Context, tool string, arguments json.RawMessage) (*Child, error) {
 	if c.run == nil {
 		return nil, errors.New("the call is no task") // in a test
@@ -122,19 +122,7 @@ func (c *Child) Cancel(message string) { c.run.Cancel(message) }
 // EndOf waits for the end of a task that this call has made in an earlier process, wherever it runs now, and
 // returns it. It fails with tasks.ErrNotFound if the task was deleted.
 func (c *Call) EndOf(ctx context.Context, id string) (tasks.Task, error) {
-	v, release, err := c.server.tasks().Follow(ctx, id)
-	if err != nil {
-		return tasks.Task{}, err
-	}
-	if v != nil {
-		defer release()
-		select {
-		case <-v.Ended():
-		case <-ctx.Done():
-			return tasks.Task{}, context.Cause(ctx)
-		}
-	}
-	return c.server.tasks().Get(context.WithoutCancel(ctx), id)
+	return c.server.tasks().Await(ctx, id)
 }
 
 // CancelTask cancels a task that this call has made in an earlier process.

@@ -14,8 +14,9 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// A question of steps waits for days: over the end of runnel, a clock that has moved on, and kill -9. Any later
-// client answers it, and the steps before it do not run again. An answer of no skips what depends on it.
+// A question of steps waits for days: over the end of runnel, a clock that has moved on, and kill -9. Any
+// later client answers it, and the steps before it do not run again. An answer of no skips what depends on
+// it.
 func TestStepsAskOverRestarts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -133,13 +134,17 @@ func resultOf(t *testing.T, s *session, id, question, action string) string {
 				t.Errorf("%s has ended without a question: %s", id, line)
 				return ""
 			}
+			if len(m.Result.Content) == 0 {
+				t.Fatalf("no result: %s\nstderr:\n%s", line, s.stderr)
+			}
 			text, _ := mcp.TextOf(m.Result.Content[0])
 			return text
 		}
 	}
 }
 
-// A step that was cut off and may not be repeated is a question: with yes it runs again, with no the call fails.
+// A step that was cut off and may not be repeated is a question: with yes it runs again, with no the call
+// fails.
 func TestStepsCutOff(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -146,6 +146,61 @@ func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
 	}
 }
 
+// seenFirst is elsewhere, but who watches sees the end of the task a moment before the process that has stored it
+// knows that.
+type seenFirst struct {
+	*elsewhere
+	ended chan tasks.Task
+}
+
+func (s seenFirst) Put(_ context.Context, t tasks.Task) error {
+	if t.Status.Terminal() {
+		s.ended <- t
+		time.Sleep(time.Second)
+	}
+	return nil
+}
+
+func (s seenFirst) Watch(ctx context.Context, t *tasks.Task) error {
+	select {
+	case *t = <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// A process that follows a task and then takes it, since its keeper is gone, gives those who wait the result.
+func TestFollowedThenTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRunner(t, Options{State: seenFirst{newElsewhere("", nil), make(chan tasks.Task, 1)}})
+		awaited := make(chan tasks.Task)
+		for range 2 {
+			go func() {
+				got, err := r.Await(t.Context(), "there")
+				if err != nil {
+					t.Error(err)
+				}
+				awaited <- got
+			}()
+		}
+		synctest.Wait()
+		run, err := r.Take(t.Context(), "there", nil,
+			Spec{Work: func(context.Context, *Run) Done { return Done{Result: mcp.Result("done")} }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Begin()
+		run.Delivered()
+		for range 2 {
+			if got := <-awaited; got.Status != mcp.TaskCompleted || got.Outcome == nil {
+				t.Errorf("%s, %v", got.Status, got.Outcome)
+			}
+		}
+		r.Close()
+	})
+}
+
 // A worker whose tool does not stop ends all the same: GiveUp ends the tasks that it has taken, too.
 func TestGiveUpEndsATakenTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

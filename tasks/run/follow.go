@@ -179,8 +179,11 @@ func (r *Runner) AwaitView(ctx context.Context, id string, v *View) (tasks.Task,
 	case !t.Status.Terminal(): // the Runner is closed, and the request ends, too
 		<-ctx.Done()
 		return t, context.Cause(ctx)
-	case v.away(): // the process that ran it may have forgotten it
-		return r.Get(ctx, id)
+	case v.away():
+		if run := r.Running(id); run != nil && &run.View != v { // this process has taken it since
+			return r.AwaitView(ctx, id, &run.View)
+		}
+		return r.Get(ctx, id) // the process that ran it may have forgotten it
 	case t.Expired(r.o.now()):
 		return tasks.Task{}, tasks.ErrNotFound
 	}
