@@ -120,3 +120,12 @@ func bearer(key string) map[string]string {
 	}
 	return map[string]string{"Authorization": "Bearer " + key}
 }
+
+// functions returns the tools as chat completions and Ollama describe them, nil if there are none.
+func (c *conversation) functions() (list []object) {
+	for _, t := range c.tools {
+		list = append(list, object{"type": "function", "function": object{"name": t.Name,
+			"description": t.Description, "parameters": t.InputSchema}})
+	}
+	return list
+}

@@ -32,12 +32,7 @@ func (ollama) request(c *conversation) (path string, body any) {
 	}
 	request := object{"model": c.model, "stream": true, "messages": messages,
 		"options": object{"num_predict": c.maxTokens}}
-	var tools []any
-	for _, t := range c.tools {
-		tools = append(tools, object{"type": "function", "function": object{"name": t.Name,
-			"description": t.Description, "parameters": t.InputSchema}})
-	}
-	if tools != nil {
+	if tools := c.functions(); tools != nil {
 		request["tools"] = tools
 	}
 	switch {

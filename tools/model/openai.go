@@ -44,12 +44,7 @@ func (o chat) request(c *conversation) (path string, body any) {
 	} else {
 		request["max_tokens"] = c.maxTokens
 	}
-	var tools []any
-	for _, t := range c.tools {
-		tools = append(tools, object{"type": "function", "function": object{"name": t.Name,
-			"description": t.Description, "parameters": t.InputSchema}})
-	}
-	if tools != nil {
+	if tools := c.functions(); tools != nil {
 		request["tools"] = tools
 	}
 	switch {
