@@ -13,20 +13,20 @@
 //
 // One log for each task, and many readers. A tool appends to the log of its task. Whatever leaves the process
 // is read from the log by a reader with a position of its own. A slow reader falls behind, and catches up
-// with larger batches; it costs no memory. With a state on disk or on a server it slows no other, and the tool
-// waits for that state only; in memory the tool waits once its slowest reader lags by 1 MiB.
+// with larger batches; it costs no memory. With a state on disk or on a server it slows no other, and the
+// tool waits for that state only; in memory the tool waits once its slowest reader lags by 1 MiB.
 //
 // A dialect is how partial results look on the wire. The proposals for them (SEP-2679, SEP-1905, PR #383,
 // SEP-2998) differ in a method name, a counter, a key and an end mark. Each is one small file, without a
-// goroutine or a clock; SEP-1905 alone may read stored output again, when a client resumes. A message gets its
-// number when it is written, never before; only SEP-1905 numbers pieces of output, when they are first sent or
-// stored.
+// goroutine or a clock; SEP-1905 alone may read stored output again, when a client resumes. A message gets
+// its number when it is written, never before; only SEP-1905 numbers pieces of output, when they are first
+// sent or stored.
 //
 // An era is decided once. There are two: versions that open a session with initialize, and the stateless one.
 // They meet where a request is admitted; after that, code asks what the caller can do.
 //
-// Drain, then answer. The last partial of a call has been given to the writer before its result or its terminal
-// status is queued. A call that is cancelled is not drained.
+// Drain, then answer. The last partial of a call has been given to the writer before its result or its
+// terminal status is queued. A call that is cancelled is not drained.
 //
 // # A call
 //

@@ -3,12 +3,12 @@
 //
 // A tool appends to its task's [Log]. Everything that leaves the process is read by a [Reader] with its own
 // position in that log: a slow reader lags, and catches up with larger batches. With a [Backing] it slows no
-// other; without one the tool waits for the slowest from LogOptions.MaxPending on. [Deliver]
-// moves what one reader reads through a [Dialect] to a [Lane], at a given pace. A dialect is a spelling:
-// SEP-2679 (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress
-// notifications, for example, differ in a method name, a counter and an end mark. A dialect numbers a line
-// when it is written, never before, so no number can be skipped, repeated or out of order (SEP-1905 numbers
-// segments of the output instead, when they are first sent or stored). The client's half is in package tracker.
+// other; without one the tool waits for the slowest from LogOptions.MaxPending on. [Deliver] moves what one
+// reader reads through a [Dialect] to a [Lane], at a given pace. A dialect is a spelling: SEP-2679
+// (https://github.com/modelcontextprotocol/modelcontextprotocol/pull/2679) and progress notifications, for
+// example, differ in a method name, a counter and an end mark. A dialect numbers a line when it is written,
+// never before, so no number can be skipped, repeated or out of order (SEP-1905 numbers segments of the
+// output instead, when they are first sent or stored). The client's half is in package tracker.
 //
 //	tool ─ Append ─▶ Log ─ wakes ─▶ Deliver ─ waits for its turn ─▶ Lane: Reader.Next ─ Dialect.Encode ─▶ output
 //	                  └─ Unsaved ─▶ Backing ─ Load ─▶ Reader

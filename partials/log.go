@@ -56,8 +56,9 @@ type Backing interface {
 //   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls, and Back and MarkSaved if there is more.
 //
-// The log's lock also guards its readers' cursors. Gate.mu and Segments.mu are taken before it, in this order, and
-// only a lane's own after it. Nothing waits while it is held, and nothing is called but Backing.Due.
+// The log's lock also guards its readers' cursors. Gate.mu and Segments.mu are taken before it, in this
+// order, and only a lane's own after it. Nothing waits while it is held, and nothing is called but
+// Backing.Due.
 //
 // NewLog makes one for a task, Stored one of the output that a state keeps.
 type Log struct {

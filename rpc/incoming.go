@@ -50,8 +50,8 @@ const slotPatience = 250 * time.Millisecond
 // waits for its turn.
 const maxWaits = 1000
 
-// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and release must
-// follow. It waits for a slot while slots become free (slotPatience).
+// admit takes a slot for a request, whose id must not be in flight. The handler must then run, and release
+// must follow. It waits for a slot while slots become free (slotPatience).
 func (f *incoming) admit(c *call) *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

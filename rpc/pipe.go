@@ -85,7 +85,7 @@ func interrupt(pipe any) bool {
 // there is something to read.
 type pipeOutput struct {
 	io.Writer
-	in *input // nil: there is nobody to wake
+	in *input // nil: no reader has to be woken
 }
 
 func (p pipeOutput) WriteLines(_ context.Context, lines []byte, _ bool) error {

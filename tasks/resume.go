@@ -10,9 +10,9 @@ import (
 	"runnel/rpc/rawjson"
 )
 
-// A task with a ResumeNote does not fail when its keeper dies or stops: it is left as it is, with its output, its
-// variables and its open questions, until another process takes it (State.Take) and continues it, or its ttl is
-// over. What its work has done so far is in notes of its own, whose names begin with WorkPrefix.
+// A task with a ResumeNote does not fail when its keeper dies or stops: it is left as it is, with its output,
+// its variables and its open questions, until another process takes it (State.Take) and continues it, or its
+// ttl is over. What its work has done so far is in notes of its own, whose names begin with WorkPrefix.
 
 const (
 	// ResumeNote names what can continue the task; only the tool knows what the text means.
@@ -37,8 +37,8 @@ func Resumes(variables json.RawMessage) string {
 	return rawjson.StringMember(variables, ResumeNote)
 }
 
-// LeftAt reports whether a task that has lost its keeper is left to others at a time: it resumes, and its ttl is
-// not over.
+// LeftAt reports whether a task that has lost its keeper is left to others at a time: it resumes, and its ttl
+// is not over.
 func (t *Task) LeftAt(now time.Time) bool {
 	return !t.Status.Terminal() && Resumes(t.Variables) != "" && now.Before(t.CreatedAt.Round(0).Add(t.TTL))
 }

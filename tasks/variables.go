@@ -134,8 +134,8 @@ func checkVariables(patch json.RawMessage) error {
 }
 
 // OfKeeper reports whether a patch sets or deletes notes that belong to the work of the process that runs the
-// task: what it has done, and its questions. A State refuses them from every other process with ErrFenced, also
-// from one that ran the task before.
+// task: what it has done, and its questions. A State refuses them from every other process with ErrFenced,
+// also from one that ran the task before.
 func OfKeeper(patch []byte) bool {
 	return bytes.Contains(patch, []byte(`"`+WorkPrefix)) || bytes.Contains(patch, []byte(`"`+ResumeNote+`"`)) ||
 		bytes.Contains(patch, []byte(`"`+QuestionPrefix))

@@ -231,7 +231,8 @@ func isDone(c <-chan struct{}) bool {
 const firstSettle = 10 * time.Second
 
 // patience returns a channel that receives when a client that cannot take a task has waited long enough; nil:
-// never. A call that takes input is handed over as soon as its output settles, since its model types only then.
+// never. A call that takes input is handed over as soon as its output settles, since its model types only
+// then.
 func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan time.Time {
 	wait := s.syncWait(d.Caller)
 	if s.typed(e) && s.canResume(d.Caller) {

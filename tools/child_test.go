@@ -14,8 +14,8 @@ import (
 	"runnel/tasks"
 )
 
-// A call makes tasks of other tools: each has an id, a log and a result of its own, its tool runs from Begin on,
-// and the call reads what it wrote.
+// A call makes tasks of other tools: each has an id, a log and a result of its own, its tool runs from Begin
+// on, and the call reads what it wrote.
 func TestChildrenOfACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		registry := &Registry{}

@@ -101,7 +101,8 @@ type fallbackSeenKey struct{}
 type fallbackSeen struct {
 	sync.Once // done once its list has shown them
 
-	// session gets the notifications. The caller of the list is another: its sessionId and stream end with the request.
+	// session gets the notifications. The caller of the list is another: its sessionId and stream end with
+	// the request.
 	session *rpc.Caller
 }
 

@@ -14,10 +14,11 @@ import (
 	"runnel/tasks/run"
 )
 
-// AskLasting asks whoever answers first: the client of the call, if it can ask its user, and every client that
-// finds the question in the task. The task is input_required as long as it lives, also while no process runs it;
-// name, which is asked once in a task, lets the call find the answer when it asks again in another process. The
-// caller notes the answer (Call.Remember) and then calls done. AskLasting fails if ctx or the task ends.
+// AskLasting asks the client of the call, if it can ask its user, and every client that finds the question in
+// the task; the first answer counts. The task is input_required as long as it lives, also while no process
+// runs it; name, which is asked once in a task, lets the call find the answer when it asks again in another
+// process. The caller notes the answer (Call.Remember) and then calls done. AskLasting fails if ctx or the
+// task ends.
 func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(),
 	_ error) {
 	a := c.audience

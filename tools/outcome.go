@@ -26,7 +26,8 @@ func (e *entry) run(ctx context.Context, in *Call, log *partials.Log,
 	report func(p tasks.Progress, params json.RawMessage)) *run.Done {
 	out := NewOutput(ctx, log, nil)
 	out.report = report
-	// What a fallback tool shows was masked when it was stored, and a pattern may match the ids of tasks.
+	// A fallback tool shows text that was masked when it was stored. Its result is not masked again, since a
+	// pattern may match the ids of tasks.
 	if !e.extra {
 		out.secrets = in.run.Secrets()
 		out.stdout.secrets = out.secrets.Stream()
@@ -169,7 +170,8 @@ type fitting struct {
 	limit      int // bytes of all content
 	structured int // bytes of structured content
 	words      func(text.Gap) string
-	// places are where the items, and then the structured content, begin in the task's log; nil = they are not there.
+	// places are where the items, and then the structured content, begin in the task's log; nil = they are
+	// not there.
 	places []int64
 }
 

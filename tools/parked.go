@@ -93,7 +93,8 @@ func (p *parking) close() {
 	}
 }
 
-// giveUp cancels a call that still waits. One that resumes goes on as a task, whose questions others may answer.
+// giveUp cancels a call that still waits. One that resumes goes on as a task, whose questions others may
+// answer.
 func (p *parking) giveUp(requestState, why string) {
 	call := p.remove(requestState)
 	switch {

@@ -111,8 +111,8 @@ func (r *Registry) resumables() map[string]*entry {
 	return of
 }
 
-// resumeCall continues a call that another process has left. It has no client; every client that finds the task
-// can answer its questions.
+// resumeCall continues a call that another process has left. It has no client; every client that finds the
+// task can answer its questions.
 func (s *service) resumeCall(ctx context.Context, e *entry, id string) {
 	log := s.o.Log.With().Str("taskId", id).Str("tool", e.spec.Name).Logger()
 	t, err := s.runner.Get(ctx, id)

@@ -215,7 +215,8 @@ func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.
 // A page that shows tasks uses it to offer tools to run.
 func (c *Call) Startables() (specs []mcp.Tool) { return c.server.startables() }
 
-// Tally changes a value that the calls of the owner share over all processes of the state: see run.Runner.Tally.
+// Tally changes a value that the calls of the owner share over all processes of the state: see
+// run.Runner.Tally.
 func (c *Call) Tally(ctx context.Context, id string, change func(old []byte) ([]byte, error)) error {
 	return c.run.Tally(ctx, id, change)
 }

@@ -18,8 +18,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// stampedTokens is a provider whose tokens are the times at which they are sent, in nanoseconds. It sends one for
-// each that a channel gives, or count at a pace if there is none.
+// stampedTokens is a provider whose tokens are the times at which they are sent, in nanoseconds. It sends one
+// for each that a channel gives, or count at a pace if there is none.
 func stampedTokens(tick <-chan struct{}, pace time.Duration, count int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -82,7 +82,8 @@ func sayAsTask(b *testing.B, client *rpc.Client) string {
 	return handle.Task.TaskID
 }
 
-// BenchmarkModelToken is how long a token is on its way from a provider to the client, through the real program.
+// BenchmarkModelToken is how long a token is on its way from a provider to the client, through the real
+// program.
 func BenchmarkModelToken(b *testing.B) {
 	tick, came := make(chan struct{}), make(chan time.Duration, 1)
 	provider := httptest.NewServer(stampedTokens(tick, 0, 0))

@@ -114,7 +114,8 @@ func TestModelIsCancelled(t *testing.T) {
 	}
 }
 
-// The budget of a day is that of all processes of a state, also one after the other, and usage is in the metrics.
+// The budget of a day is that of all processes of a state, also one after the other, and usage is in the
+// metrics.
 func TestModelBudgetOfAState(t *testing.T) {
 	t.Parallel()
 	provider := &modeltest.Endpoint{Answers: []modeltest.Answer{{Tokens: []string{"fine"}, Input: 5, Output: 90}}}

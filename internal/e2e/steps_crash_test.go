@@ -37,8 +37,9 @@ tools:
 
 const tenStepsResult = "s10(s8()s9()s4(s2(s1())s3(s1()))s7(s6(s5(s3(s1())))))"
 
-// stepsKilled kills runnel at random moments while it runs ten steps, several times at once, until each run has met
-// so many kills or has ended. It checks each run: it ends with the same result, and a step that has an end ran once.
+// stepsKilled kills runnel at random moments while it runs ten steps, several times at once, until each run
+// has met so many kills or has ended. It checks each run: it ends with the same result, and a step that has
+// an end ran once.
 func stepsKilled(t *testing.T, where string, atOnce, kills int, env ...string) {
 	config := filepath.Join(t.TempDir(), "runnel.yaml")
 	if err := os.WriteFile(config, []byte(tenSteps), 0o600); err != nil {

@@ -107,7 +107,8 @@ func (w *Worker) Run(ctx context.Context) {
 // sayInterval is how often a worker that ends says what it waits for.
 const sayInterval = time.Minute
 
-// awaitEnds waits for the end of the tasks that run, at most for Drain, and says again and again which they are.
+// awaitEnds waits for the end of the tasks that run, at most for Drain, and says again and again which they
+// are.
 func (w *Worker) awaitEnds(ended <-chan struct{}) {
 	deadline := time.Now().Add(w.Drain)
 	for time.Now().Before(deadline) {
@@ -234,7 +235,7 @@ func (w *Worker) begin(o *tasks.Offered) bool {
 	run, err := tools.Take(context.Background(), w.Runners[o.Task.Owner], call, tool,
 		rawjson.Encode(map[string]any{"host": w.Host, "pid": os.Getpid()}), w.Log)
 	if err != nil {
-		w.handBack(o, "not taken") // if it no longer waits, whoever takes it next finds that out
+		w.handBack(o, "not taken") // if it no longer waits, the next worker finds that out
 		log.Warn().Err(err).Msg("a task was not taken")
 		return false
 	}

@@ -49,8 +49,8 @@ func (m *Metrics) count(format string, labels ...any) {
 	m.set.GetOrCreateCounter(fmt.Sprintf(format, labels...)).Inc()
 }
 
-// buckets are upper bounds in seconds, 10 ms to 44 min. Each is twice the one before: a quantile that Prometheus
-// takes between two of them is then at most twice the true one, and mostly much nearer.
+// buckets are upper bounds in seconds, 10 ms to 44 min. Each is twice the one before: a quantile that
+// Prometheus takes between two of them is then at most twice the true one, and mostly much nearer.
 var buckets = func() (bounds []float64) {
 	for bound := 0.01; bound < 2700; bound *= 2 {
 		bounds = append(bounds, bound)

@@ -37,7 +37,7 @@ type ofOwner struct {
 	owner string
 }
 
-// Of returns the run.Observer of an owner: it counts the owner's tasks in the process that calls them.
+// Of returns a run.Observer that counts an owner's tasks in the process that calls them.
 func (m *Metrics) Of(owner string) ofOwner { return ofOwner{m, m.owners.label(owner)} }
 
 // Created counts a task that was started.

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The events of each API are those that its provider's own Go library is tested with, with all members that they
-// have there: anthropic-sdk-go v1.84.0 (opentelemetry_test.go, betatoolrunner_test.go), openai-go v3.99.0
-// (streamaccumulator_limits_test.go, deferred_tools_test.go), ollama's api/types.go.
+// The events of each API are those that its provider's own Go library is tested with, with all members that
+// they have there: anthropic-sdk-go v1.84.0 (opentelemetry_test.go, betatoolrunner_test.go), openai-go
+// v3.99.0 (streamaccumulator_limits_test.go, deferred_tools_test.go), ollama's api/types.go.
 
 // anthropic spells an answer as the Messages API does.
 func anthropic(a *Answer) (before, pieces, after []string) {

@@ -1,5 +1,5 @@
-// Package modeltest has a provider of language models that says what a script says: the four APIs that package
-// model speaks, with the events that the real ones send, and their faults.
+// Package modeltest has a provider of language models that says what a script says: the four APIs that
+// package model speaks, with the events that the real ones send, and their faults.
 package modeltest
 
 import (

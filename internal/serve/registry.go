@@ -116,8 +116,8 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	return set, len(sources), nil
 }
 
-// mayHave returns a function that reports whether a tool may be here: those of other servers and of workers are
-// not known yet.
+// mayHave returns a function that reports whether a tool may be here: those of other servers and of workers
+// are not known yet.
 func (s *Setup) mayHave(conf *config.Config) func(tool string) bool {
 	return func(tool string) bool {
 		if _, ok := conf.Tools[tool]; ok || s.Wrapped != nil || len(conf.Upstreams)+len(conf.Fleet.Classes) > 0 ||
@@ -131,8 +131,8 @@ func (s *Setup) mayHave(conf *config.Config) func(tool string) bool {
 	}
 }
 
-// placeOfSteps keeps the calls of this config's steps apart from those of equal tools in other directories. A state
-// on servers is used from other machines, where the directory is another one.
+// placeOfSteps keeps the calls of this config's steps apart from those of equal tools in other directories. A
+// state on servers is used from other machines, where the directory is another one.
 func (s *Setup) placeOfSteps(conf *config.Config) string {
 	if conf.State.IsURL() {
 		return ""

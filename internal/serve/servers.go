@@ -22,7 +22,7 @@ type PeoplesState interface {
 	// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
 	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
 	// Forget deletes an owner's tasks that have ended by a time; without force it keeps those whose result
-	// nobody has fetched.
+	// no client has fetched.
 	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task,
 		kept int, err error)
 }

@@ -73,8 +73,8 @@ func fieldOf(fields []reflect.StructField, name string) (to reflect.Type, keep b
 	return nil, keep
 }
 
-// Same reports whether two texts are the same JSON value, however they are written: arguments from a page have
-// passed through its host.
+// Same reports whether two texts are the same JSON value, however they are written: arguments from a page
+// have passed through its host.
 func Same(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -123,8 +123,8 @@ func (sp *space) admit(ctx context.Context, r *engine.Record,
 	}
 }
 
-// checkLimits returns an error if the owner has as many tasks as it may have. Those that keep files of others,
-// which have the attribute files, do not count: a filter cannot look at a key.
+// checkLimits returns an error if the owner has as many tasks as it may have. Those that keep files of
+// others, which have the attribute files, do not count: a filter cannot look at a key.
 func (sp *space) checkLimits(ctx context.Context) error {
 	if most := sp.of.Limits.MaxLive; most > 0 {
 		n, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false),

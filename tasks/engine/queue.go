@@ -20,9 +20,9 @@ const (
 	// waits for a write. After that the task is offered again, since the offer may have been lost. If it was
 	// taken meanwhile, the next worker finds that it does not wait.
 	AckWait = 10 * time.Second
-	// lineTime is how long a view of the line stays valid where only a number is shown, and how long a task waits
-	// before its number is shown. lineTimeEach is how much longer the view is valid for each task in it: a look costs
-	// as much as there is in line.
+	// lineTime is how long a view of the line stays valid where only a number is shown, and how long a task
+	// waits before its number is shown. lineTimeEach is how much longer the view is valid for each task in
+	// it: a look costs as much as there is in line.
 	lineTime     = 250 * time.Millisecond
 	lineTimeEach = time.Millisecond
 )

@@ -47,7 +47,8 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	return tasks.Task{}, fenced
 }
 
-// What a replica that lags has shown of a task is refused: it is read again after takeAgain, takeTries times in all.
+// A replica that lags may show an old version of a task, which is refused. The task is then read again after
+// takeAgain, up to takeTries times in all.
 const (
 	takeTries = 10
 	takeAgain = 100 * time.Millisecond
@@ -125,14 +126,14 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 
 var errTaken = errors.New("the task has ended, or another process runs it")
 
-// resumes reports whether another process can continue the task when its keeper is gone. A task of workers waits
-// for another worker instead.
+// resumes reports whether another process can continue the task when its keeper is gone. A task of workers
+// waits for another worker instead.
 func (r *Record) resumes() bool {
 	return r.Damage == nil && r.Stored.Offer == nil && !r.Terminal() && tasks.Resumes(r.Variables) != ""
 }
 
-// keeperGone reports whether the keeper of a task has been without a lease for long enough: it gets time to renew
-// it, since while the servers were down all leases ran out.
+// keeperGone reports whether the keeper of a task has been without a lease for long enough: it gets time to
+// renew it, since while the servers were down all leases ran out.
 func (sp *Space) keeperGone(ctx context.Context, r *Record) (bool, error) {
 	alive, err := sp.alive(ctx)
 	if err != nil || r.Stored.Keeper == sp.Keeper || slices.Contains(alive, r.Stored.Keeper) {

@@ -22,9 +22,10 @@ import (
 //	Start    what must come before, such as a handle, has been queued; a goroutine writes all of the output
 //	Silence  no more output or progress is written; statuses still come
 //
-// A call that was answered with a task whose client polls goes from Open to Silence and then ShowStatuses, which
-// sends nothing: such a client asks for the status. Package tools has a Feed in each delivery, one for each request of a
-// call. Open, Start, Mark, First, Pos and EndPartials belong to the goroutine that answers the call.
+// A call that was answered with a task whose client polls goes from Open to Silence and then ShowStatuses,
+// which sends nothing: such a client asks for the status. Package tools has a Feed in each delivery, one for
+// each request of a call. Open, Start, Mark, First, Pos and EndPartials belong to the goroutine that answers
+// the call.
 type Feed struct {
 	Caller   *rpc.Caller // nil: nothing is sent
 	Spelling Spelling
@@ -206,8 +207,8 @@ func (f *Feed) Await(ctx context.Context) error {
 	}
 }
 
-// ShowStatuses sends the statuses that were held back, if the feed has a handle, and lets go what waits for release.
-// Start does that, too; a feed that is silent does not start.
+// ShowStatuses sends the statuses that were held back, if the feed has a handle, and lets go what waits for
+// release. Start does that, too; a feed that is silent does not start.
 func (f *Feed) ShowStatuses() { f.release() }
 
 // release is ShowStatuses, and returns the function that encodes the last progress from before; nil if there
@@ -285,9 +286,10 @@ func (f *Feed) First(complete bool) (mark string) {
 const maxPassed = 256
 
 // Report passes on the progress that the tool reports. It waits for its turn on the output, as long as the
-// call lasts. Of the tool's own progress from before release only the last is kept: a tool that had to wait there would
-// never finish in time for an immediate result. Of another server's, the first maxPassed are kept. params are those of another server's notification, which
-// keeps its place among that server's other messages: only a handle has to come before it.
+// call lasts. Of the tool's own progress from before release only the last is kept: a tool that had to wait
+// there would never finish in time for an immediate result. Of another server's, the first maxPassed are
+// kept. params are those of another server's notification, which keeps its place among that server's other
+// messages: only a handle has to come before it.
 func (f *Feed) Report(p tasks.Progress, params json.RawMessage) {
 	if f.progress == nil {
 		return

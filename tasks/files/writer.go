@@ -143,9 +143,9 @@ func (w *Writer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Abort deletes what was stored, unless another process may run the task by now: then there are only the files of
-// its attempt. A state refuses an end by a process that was replaced, but no Delete. What is left of servers that do
-// not answer expires with the task.
+// Abort deletes what was stored, unless another process may run the task by now: then there are only the
+// files of its attempt. A state refuses an end by a process that was replaced, but no Delete. What is left of
+// servers that do not answer expires with the task.
 func (w *Writer) Abort() {
 	if w.task.ID == "" {
 		return

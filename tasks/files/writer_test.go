@@ -28,8 +28,8 @@ func (s *away) Delete(ctx context.Context, owner, id string) error {
 	return s.Memory.Delete(ctx, owner, id)
 }
 
-// A process whose servers do not answer may have been replaced: it deletes no files, which may be those of the next
-// attempt.
+// A process whose servers do not answer may have been replaced: it deletes no files, which may be those of
+// the next attempt.
 func TestEndsThatAreNotAnswered(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *Writer){

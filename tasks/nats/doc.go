@@ -22,12 +22,11 @@
 //	PREFIX.OWNER.ID.offer           the offer of a task for workers
 //
 // A second one, PREFIX-alive_OWNER, has PREFIX-alive.OWNER.KEEPER, the lease of a process, so that leases are
-// kept when the first one is full; beside it KEEPER.worker, the announcement of a worker, session.ID, the session of
-// an HTTP client, and sweep.lease, which names the process that sweeps for all. A third one,
+// kept when the first one is full; beside it KEEPER.worker, the announcement of a worker, session.ID, the
+// session of an HTTP client, and sweep.lease, which names the process that sweeps for all. A third one,
 // PREFIX-work_OWNER, is made with the first offer: the work queue, whose messages say for a second what a
-// worker would read (queue.go). Outside of streams are
-// PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER. Every message of a task has a time to live that ends a
-// minute after the task's own: the server sweeps.
+// worker would read (queue.go). Outside of streams are PREFIX-wake.OWNER.ID and PREFIX-ask.OWNER.KEEPER.
+// Every message of a task has a time to live that ends a minute after the task's own: the server sweeps.
 //
 // The manual has the calculation for a large fleet: servers, streams, bytes (runnel help fleet).
 //

@@ -13,9 +13,9 @@ import (
 	"runnel/tasks/statetest"
 )
 
-// A server acknowledges the message of a waiting task before the consumer knows it, so that a worker may hear of
-// it before it can be found. The worker's look after that waits for it: the task is not left until the next
-// look, a second later.
+// A server acknowledges the message of a waiting task before the consumer knows it, so that a worker may hear
+// of it before it can be found. The worker's look after that waits for it: the task is not left until the
+// next look, a second later.
 func TestHeardTooEarly(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
@@ -85,8 +85,8 @@ func TestHeardTooEarly(t *testing.T) {
 	}
 }
 
-// A line in which a task was shown is not believed empty by the look that comes too early for it: that would keep
-// the task from this worker for emptyTime. A look that finds none without such a reason is believed.
+// A line in which a task was shown is not believed empty by the look that comes too early for it: that would
+// keep the task from this worker for emptyTime. A look that finds none without such a reason is believed.
 func TestShownIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	var turns turns

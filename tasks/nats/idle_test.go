@@ -124,8 +124,8 @@ func TestWakeIsPassedOn(t *testing.T) {
 	}
 }
 
-// A worker that takes one task after the other stands in line all the time: each task costs one look. One that does
-// not come back wakes another worker for what has woken it since.
+// A worker that takes one task after the other stands in line all the time: each task costs one look. One
+// that does not come back wakes another worker for what has woken it since.
 func TestStandsInLine(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

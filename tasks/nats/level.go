@@ -49,8 +49,8 @@ func (t *turns) order() []tasks.Priority {
 	return slices.Concat(levels[first:first+1], levels[:first], levels[first+1:])
 }
 
-// worthwhile reports whether a look at a line may find something, and whether a task there has woken this worker.
-// found needs heard.
+// worthwhile reports whether a look at a line may find something, and whether a task there has woken this
+// worker. found needs heard.
 func (t *turns) worthwhile(line string) (heard int, shown, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,8 @@ func (t *turns) waked() bool {
 	return false
 }
 
-// passOn returns the lines of the tasks that have woken this worker and that it has not found, and forgets them.
+// passOn returns the lines of the tasks that have woken this worker and that it has not found, and forgets
+// them.
 func (t *turns) passOn() (lines []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 const (
 	// lookInterval is how often workers look for waiting tasks even if nothing was announced.
 	lookInterval = time.Second
-	// shownWait is how long a look at a line waits in which a task has woken the worker: a server acknowledges a message
-	// before the consumer knows it, so that the worker may hear of it earlier. Without the wait that was so for
-	// one of 600 quick calls, which then took a second.
+	// shownWait is how long a look at a line waits in which a task has woken the worker: a server
+	// acknowledges a message before the consumer knows it, so that the worker may hear of it earlier. Without
+	// the wait that was so for one of 600 quick calls, which then took a second.
 	shownWait = 50 * time.Millisecond
 )
 
@@ -37,8 +37,8 @@ func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offe
 	return o, err
 }
 
-// await returns the next task for a worker that stands in line. It looks when a task has woken the worker, and
-// lookInterval after the last look that found none.
+// await returns the next task for a worker that stands in line. It looks when a task has woken the worker,
+// and lookInterval after the last look that found none.
 func (s *State) await(ctx context.Context, w *standing) (*tasks.Offered, error) {
 	for {
 		if began := time.Now(); w.shown() || began.Sub(w.looked) >= lookInterval {
@@ -102,7 +102,8 @@ func (sp *space) next(ctx context.Context, classes []string) (*tasks.Offered, er
 	return nil, failed
 }
 
-// first returns the first task in a line; nil if it is empty. If a task was shown there, it waits for that one.
+// first returns the first task in a line; nil if it is empty. If a task was shown there, it waits for that
+// one.
 func (sp *space) first(ctx context.Context, line string, shown bool) (*tasks.Offered, error) {
 	consumer, err := sp.consumer(ctx, line)
 	if err != nil {

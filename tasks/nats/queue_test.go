@@ -264,8 +264,8 @@ func TestPoisonedOffers(t *testing.T) {
 	}
 }
 
-// A replica that lags may not show that a task resumes, or what its work has noted since: a process that has read
-// that does not take the task from its keeper.
+// A replica that lags may not show that a task resumes, or what its work has noted since: a process that has
+// read that does not take the task from its keeper.
 func TestTakenByWhatAReplicaLacks(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()

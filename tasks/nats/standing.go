@@ -12,8 +12,9 @@ import (
 	"runnel/internal/signal"
 )
 
-// standing is this worker among those that wait for tasks. It stays one of them between two calls of Next that come
-// one soon after the other: so a quick task costs the servers no subscription, and no look that finds nothing.
+// standing is this worker among those that wait for tasks. It stays one of them between two calls of Next
+// that come one soon after the other: so a quick task costs the servers no subscription, and no look that
+// finds nothing.
 type standing struct {
 	owners, classes []string
 	spaces          []*space
@@ -24,7 +25,8 @@ type standing struct {
 	away            *time.Timer // ends it if Next is not called again
 }
 
-// awayTime is how long the call of Next after a task was found may take: a worker without a free slot makes none.
+// awayTime is how long the call of Next after a task was found may take: a worker without a free slot makes
+// none.
 const awayTime = 20 * time.Millisecond
 
 // stand returns this worker as it stood in line after the last call of Next, or makes it stand in line.
@@ -117,8 +119,8 @@ func (sp *space) hearLevels() error {
 	return nil
 }
 
-// idle makes this worker one of those that wait for tasks of the owner, until end is called. A server wakes one of
-// them for each task that is shown, so that a call costs as much with a thousand workers as with one.
+// idle makes this worker one of those that wait for tasks of the owner, until end is called. A server wakes
+// one of them for each task that is shown, so that a call costs as much with a thousand workers as with one.
 func (sp *space) idle(classes []string, woken signal.Wake) (end func(), err error) {
 	var heard []*nats.Subscription
 	var ended atomic.Bool

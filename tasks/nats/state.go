@@ -28,14 +28,16 @@ type Options struct {
 	Credentials string
 	// RootCA is a file with the certificates that sign the servers', "" = the system's.
 	RootCA string
-	// MaxBytes limits an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not limited.
+	// MaxBytes limits an owner's tasks; 0 = half of what the account may store, 10 GiB if that is not
+	// limited.
 	MaxBytes int64
 	engine.Options
 }
 
-// Parse makes Options of a URL: nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&maxBytes=SIZE&creds=FILE&ca=FILE], or
-// tls://. Credentials are never part of it: they come from a file, which creds or the environment variable
-// RUNNEL_NATS_CREDS names.
+// Parse makes Options of a URL:
+// nats://HOST[:PORT][,HOST...][?prefix=P&replicas=N&maxBytes=SIZE&creds=FILE&ca=FILE], or tls://. Credentials
+// are never part of it: they come from a file, which creds or the environment variable RUNNEL_NATS_CREDS
+// names.
 func Parse(state string, getenv func(string) string) (Options, error) {
 	o := Options{Credentials: getenv("RUNNEL_NATS_CREDS")}
 	replicas, maxBytes := "1", ""
@@ -166,8 +168,8 @@ func (c *connection) Connect(context.Context) error {
 	return nil
 }
 
-// tooOld reports whether a server of a version cannot hold a state: messages have a time to live since 2.11. An
-// older one would keep the streams, but without it.
+// tooOld reports whether a server of a version cannot hold a state: messages have a time to live since 2.11.
+// An older one would keep the streams, but without it.
 func tooOld(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "%d.%d", &major, &minor)

@@ -80,9 +80,9 @@ func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
 	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
 }
 
-// leave removes the mark of the process that has had a task before, while the caller goes on, unless the task ends
-// within wait: its end removes all of its marks. The task may be marked as that process's again by then: that mark
-// stands behind the record.
+// leave removes the mark of the process that has had a task before, while the caller goes on, unless the task
+// ends within wait: its end removes all of its marks. The task may be marked as that process's again by then:
+// that mark stands behind the record.
 func (sp *space) leave(r *engine.Record, before string, wait time.Duration) {
 	id, mark, behind := r.ID, sp.marks(r.ID, before, r.Stored.Hidden), r.Revision
 	sp.Go(func(ctx context.Context) {
@@ -242,7 +242,8 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(tail), jetstream.WithPurgeSequence(sequence))
 }
 
-// leaveTime is how long the mark of the queue stays when a worker has taken a task: most tasks have ended by then.
+// leaveTime is how long the mark of the queue stays when a worker has taken a task: most tasks have ended by
+// then.
 const leaveTime = time.Second
 
 // Take implements engine.Store.

@@ -123,8 +123,9 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	}
 	run.task, run.taken = t, true
 	if run.resumes() {
-		// From here on the process before can note nothing more, if it only stood still: what it has noted until
-		// now is in the answer, and a write that it has begun fails, since the variables are others now.
+		// From here on the process before can note nothing more, if it only stood still: what it has noted
+		// until now is in the answer, and a write that it has begun fails, since the variables are others
+		// now.
 		if err := run.Remember(ctx, map[string]any{takenNote: rand.Text()}); err != nil {
 			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("the runnel that ran this task before may still note what it does")
 		}
@@ -136,7 +137,7 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 			run.earlier[key] = a.Result
 		}
 	}
-	// What its keeper before has asked is not open here.
+	// The questions of the keeper before are not open here.
 	run.task.Status, run.task.StatusMessage = mcp.TaskWorking, ""
 	if err := run.forgetNotes(ctx); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("an earlier attempt's questions may still be shown")

@@ -11,11 +11,11 @@ import (
 )
 
 // A task whose work can be continued is left when its runner is closed, or dies with its process. The process
-// that takes it next (Runner.Left, Runner.Take) calls the work again, which finds out from its notes how far it
-// has come.
+// that takes it next (Runner.Left, Runner.Take) calls the work again, which finds out from its notes how far
+// it has come.
 
-// Resumes lets the task go on in another process, where resume tells which tool can continue it. The task gets a
-// handle. A state that ends with its process ignores it.
+// Resumes lets the task go on in another process, where resume tells which tool can continue it. The task
+// gets a handle. A state that ends with its process ignores it.
 func (r *Run) Resumes(ctx context.Context, resume string) error {
 	if err := r.Promote(ctx); err != nil {
 		return err

@@ -13,10 +13,10 @@ import (
 	"runnel/tools/secrets"
 )
 
-// Run is a task that this process runs, from its start to its end. Runner.Make and Runner.Take return it; then
-// its caller opens what reads its output (a Feed of package feed), and calls Begin. Two facts say where it
-// stands, and decide what may happen to it: its phase and its place. Both are fields of its View, which is all
-// that others see of a task, and change only while View.mu is held.
+// Run is a task that this process runs, from its start to its end. Runner.Make and Runner.Take return it;
+// then its caller opens what reads its output (a Feed of package feed), and calls Begin. Two facts say where
+// it stands, and decide what may happen to it: its phase and its place. Both are fields of its View, which is
+// all that others see of a task, and change only while View.mu is held.
 //
 //	phase     what happens in it                                        ends with
 //	starting  what reads its output opens; one with a handle is stored  Begin
@@ -143,8 +143,9 @@ type Question struct {
 	// Set by the asker.
 	Request mcp.InputRequest
 	Message string // the task's status message
-	// Name, if not "", makes it a lasting question: any process can answer it, also while none runs the task, and
-	// the process that continues the task finds the answer when it asks again. A name is asked once in a task.
+	// Name, if not "", makes it a lasting question: any process can answer it, also while none runs the task,
+	// and the process that continues the task finds the answer when it asks again. A name is asked once in a
+	// task.
 	Name string
 	// It has been or will be sent to a client, so tasks/result does not send it again.
 	Sent  bool

@@ -43,8 +43,8 @@ type Options struct {
 	// Place names where this process works, such as a project: Earlier finds the tasks of others that work
 	// there. It is stored with each task. "" = Earlier finds none.
 	Place string
-	// Fronts says that other processes of the state serve the same clients: a question of a task can be answered
-	// at any of them.
+	// Fronts says that other processes of the state serve the same clients: a question of a task can be
+	// answered at any of them.
 	Fronts bool
 
 	now func() time.Time // time.Now, except in tests

@@ -10,7 +10,8 @@ import (
 	"runnel/tasks"
 )
 
-// tallyPause is how long a process waits that another one was faster than: some times as long as a change takes.
+// tallyPause is how long a process waits that another one was faster than: some times as long as a change
+// takes.
 const tallyPause = 2 * time.Millisecond
 
 // tallies are the values of Tally where the state keeps none.
@@ -19,11 +20,11 @@ type tallies struct {
 	values map[string][]byte
 }
 
-// Tally changes a small value of the owner that all processes of the state share: what is used up of a budget. It
-// is kept for tasks.SessionTTL after its last change, or in a state in memory until the process ends. change gets
-// the value, nil if there is none, and returns the new one; it may be called several times, since another process
-// may change the value first. Its error is returned, and changes nothing. id is a token of 64 letters, digits, _
-// and - at most.
+// Tally changes a small value of the owner that all processes of the state share: what is used up of a
+// budget. It is kept for tasks.SessionTTL after its last change, or in a state in memory until the process
+// ends. change gets the value, nil if there is none, and returns the new one; it may be called several times,
+// since another process may change the value first. Its error is returned, and changes nothing. id is a token
+// of 64 letters, digits, _ and - at most.
 func (r *Runner) Tally(ctx context.Context, id string, change func(old []byte) ([]byte, error)) error {
 	store, ok := r.o.State.(tasks.Sessions) // which keeps whatever is small, by id and version
 	if !ok {

@@ -8,8 +8,8 @@ import (
 	"runnel/tasks"
 )
 
-// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. A task
-// that resumes changes it whenever its keeper is gone. All others follow what the keeper writes.
+// A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. A
+// task that resumes changes it whenever its keeper is gone. All others follow what the keeper writes.
 
 // Take implements tasks.State.
 func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
@@ -37,7 +37,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	// What was there before the task was taken has now been written: the keeper before is gone, or has not begun.
+	// The keeper before has ended, or has not begun, so nothing more of its output will come.
 	if r, err = d.row(ctx, t.Owner, t.ID, "outcome", d.o.Now().UnixNano()); err != nil {
 		return tasks.Task{}, err
 	}

@@ -13,9 +13,9 @@ import (
 	"runnel/tasks/run"
 )
 
-// A task that resumes is left to others when its runner is closed: it has not ended, keeps what was stored of it,
-// and goes on in the process that takes it, which finds the answer that came in between. One that was left and is
-// cancelled ends; one that does not resume fails.
+// A task that resumes is left to others when its runner is closed: it has not ended, keeps what was stored of
+// it, and goes on in the process that takes it, which finds the answer that came in between. One that was
+// left and is cancelled ends; one that does not resume fails.
 func leftToOthers(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
 		NewRunner(t, run.Options{State: there, Owner: owner})

@@ -83,8 +83,8 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	}
 }
 
-// A process that another one has taken a task from notes nothing more of its work, nor closes a question that the
-// other one may have asked again. What followers may set it can still set.
+// A process that another one has taken a task from notes nothing more of its work, nor closes a question that
+// the other one may have asked again. What followers may set it can still set.
 func formerKeepersNotes(t *testing.T, here, there tasks.State) {
 	Put(t, here, Working("a"))
 	own := map[string]string{"work": `{"runnel/work/one":1}`, "resume": `{"runnel/resume":"tool@1"}`,

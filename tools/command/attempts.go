@@ -14,8 +14,8 @@ import (
 	"runnel/tools/text"
 )
 
-// attempts runs the command of a call, and again after a failure as its retry says. The log keeps the output of
-// all attempts; the result is that of the last one.
+// attempts runs the command of a call, and again after a failure as its retry says. The log keeps the output
+// of all attempts; the result is that of the last one.
 func (c *Command) attempts(ctx context.Context, in *tools.Call, out *tools.Output,
 	spec *process.Spec) *mcp.CallToolResult {
 	for attempt := 2; ; attempt++ {

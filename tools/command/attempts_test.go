@@ -14,8 +14,8 @@ import (
 	"runnel/tools/toolstest"
 )
 
-// A command that fails is begun again as its retry says: the log keeps what each attempt has printed, the result
-// is that of the last one, and a call after it begins at the first attempt.
+// A command that fails is begun again as its retry says: the log keeps what each attempt has printed, the
+// result is that of the last one, and a call after it begins at the first attempt.
 func TestAttempts(t *testing.T) {
 	const fails = `echo x >> tries; echo try $(wc -l < tries); test $(wc -l < tries) -ge 3 || exit 7`
 	short := new(config.Duration(time.Millisecond))

@@ -307,7 +307,8 @@ func commandLine(f *config.Command) string {
 // OnWorkers reports whether workers run the command.
 func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
-// offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may be there to answer.
+// offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may
+// be there to answer.
 func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
 	args inputs.Arguments) (*mcp.CallToolResult, error) {
 	if refused, err := c.confirm(ctx, in, args); refused != nil || err != nil {
@@ -323,7 +324,8 @@ func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
 	return nil, nil
 }
 
-// follow returns a function that reads progress from the output of a call that runs elsewhere; nil if the command reports no progress.
+// follow returns a function that reads progress from the output of a call that runs elsewhere; nil if the
+// command reports no progress.
 func (c *Command) follow(out *tools.Output) func(context.Context, *partials.Reader) {
 	pattern := c.config.Progress
 	if pattern == "" {

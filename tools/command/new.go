@@ -20,9 +20,9 @@ import (
 	"runnel/tools/text"
 )
 
-// All makes the tools of a config that are commands, sorted by name. They run in the directory of the config file, with the
-// environment vars ("NAME=value"; nil = runnel's own). The error joins those of all tools, each with its
-// place in the file.
+// All makes the tools of a config that are commands, sorted by name. They run in the directory of the config
+// file, with the environment vars ("NAME=value"; nil = runnel's own). The error joins those of all tools,
+// each with its place in the file.
 func All(c *config.Config, vars []string) ([]*Command, error) {
 	env := config.Base{Dir: c.Dir(), Vars: vars, MaxResult: c.MaxResult(), Sandbox: c.Sandbox}
 	var list []*Command

@@ -64,8 +64,8 @@ func serve(t *testing.T, text string) (*served, error) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	// Calls of a command that reads input end when that has been sent, and a result of one that becomes ready has
-	// as much output as there is then.
+	// Calls of a command that reads input end when that has been sent, and a result of one that becomes ready
+	// has as much output as there is then.
 	s.commands = slices.DeleteFunc(s.commands,
 		func(c *Command) bool { return c.config.TakesInput() || c.config.Ready != "" })
 	registry := &tools.Registry{}

@@ -100,8 +100,8 @@ const (
 	DefaultMaxTokens    = 4096
 	DefaultModelRetries = 4
 	DefaultMaxRounds    = 16
-	// DefaultModelIdle is the default of Command.IdleTimeout for a tool with a model: how long a provider may be
-	// silent. Models that think send nothing for minutes.
+	// DefaultModelIdle is the default of Command.IdleTimeout for a tool with a model: how long a provider may
+	// be silent. Models that think send nothing for minutes.
 	DefaultModelIdle = Duration(10 * time.Minute)
 )
 

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Retry says how often a call is begun again, and after which failures. Instead of the mapping, a number stands
-// for how often it is after the death of its worker alone.
+// Retry says how often a call is begun again, and after which failures. Instead of the mapping, a number
+// stands for how often it is after the death of its worker alone.
 type Retry struct {
 	Times   int       `yaml:"times"`   // after the first attempt
 	Backoff *Duration `yaml:"backoff"` // before the second attempt, and doubled for each later one; default 1 s
@@ -33,7 +33,8 @@ func (r *Retry) SetShort(text string) error {
 	return nil
 }
 
-// After reports whether a call is begun again after an exit code; nil means that a signal has ended the command.
+// After reports whether a call is begun again after an exit code; nil means that a signal has ended the
+// command.
 func (r *Retry) After(code *int) bool {
 	return r.On == nil || code != nil && slices.Contains(r.On, *code)
 }

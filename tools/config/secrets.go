@@ -21,8 +21,8 @@ type Secrets struct {
 }
 
 // MakeSecrets looks up the values of Secrets.Env in vars ("NAME=value"; nil = runnel's own environment), in
-// the env of each tool and upstream, and in more. The keys of models are secrets, too. unset lists the names without a value. The error joins all
-// mistakes, each with its place.
+// the env of each tool and upstream, and in more. The keys of models are secrets, too. unset lists the names
+// without a value. The error joins all mistakes, each with its place.
 func (c *Config) MakeSecrets(vars []string,
 	more map[string]string) (set *secrets.Set, unset []string, err error) {
 	if vars == nil {

@@ -38,8 +38,8 @@ func StepPlaceholder() *regexp.Regexp { return stepPlaceholder() }
 
 var stepID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) })
 
-// CheckSteps returns a mistake in the steps of a tool, except in their placeholders. need returns the steps that
-// those of a step name.
+// CheckSteps returns a mistake in the steps of a tool, except in their placeholders. need returns the steps
+// that those of a step name.
 func CheckSteps(steps []Step, need func(s *Step) []string) *Error {
 	if len(steps) > limitSteps {
 		return &Error{Key: "steps", Problem: fmt.Sprintf("has %d elements", len(steps)),

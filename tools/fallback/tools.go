@@ -32,7 +32,8 @@ type Host interface {
 	TakesInput(tool string) bool
 	// PasswordWords tells a model that a task asks for a password, and who types it; "" if it does not.
 	PasswordWords(t *tasks.Task) string
-	// AskPassword asks the user for the password that a task waits for. It reports whether that has taken time.
+	// AskPassword asks the user for the password that a task waits for. It reports whether that has taken
+	// time.
 	AskPassword(ctx context.Context, in *Call, v *run.View, t *tasks.Task) bool
 }
 

@@ -65,7 +65,8 @@ func (c *call) ask(ctx context.Context) (*answer, error) {
 // errSilent ends a request whose answer does not go on.
 var errSilent = errors.New("silent")
 
-// patienceAtEnd is how long an answer that has ended may go on: usage may follow, and not all close the stream.
+// patienceAtEnd is how long an answer that has ended may go on: usage may follow, and not all close the
+// stream.
 const patienceAtEnd = 2 * time.Second
 
 // maxEvent bounds an event of an answer, in bytes.

@@ -18,8 +18,8 @@ func within(budget string) string {
 	return strings.Replace(question("openai"), "prompt:", "price: {input: 1000, output: 1000, cached: 100}, budget: "+budget+", prompt:", 1)
 }
 
-// A budget of a call bounds its answer, ends it with a result that says so, and is new for the next call. Tokens
-// and money are counted alike.
+// A budget of a call bounds its answer, ends it with a result that says so, and is new for the next call.
+// Tokens and money are counted alike.
 func TestBudgetOfACall(t *testing.T) {
 	for budget, want := range map[string]string{
 		"{tokens: 50}": "0 of 50 tokens a call",
@@ -60,7 +60,8 @@ func TestBudgetOfAttempts(t *testing.T) {
 	})
 }
 
-// The budget of a day is that of all calls, is given back as far as it is not taken, and is new on the next day.
+// The budget of a day is that of all calls, is given back as far as it is not taken, and is new on the next
+// day.
 func TestBudgetOfADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := parse(t, within("{usd: 0.1, per: day}"))

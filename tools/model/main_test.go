@@ -113,8 +113,8 @@ func usageOf(t *testing.T, r *mcp.CallToolResult) (u usage) {
 	return u
 }
 
-// ask calls a tool twice, on a provider with these answers for each, and returns what came of both calls, which
-// must be equal.
+// ask calls a tool twice, on a provider with these answers for each, and returns what came of both calls,
+// which must be equal.
 func ask(t *testing.T, m *Model, answers ...modeltest.Answer) (*toolstest.Called, []modeltest.Request) {
 	t.Helper()
 	var called [2]*toolstest.Called

@@ -62,8 +62,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// An answer that reaches its most tokens says so, one that is refused is an error, and one without a word is not
-// empty.
+// An answer that reaches its most tokens says so, one that is refused is an error, and one without a word is
+// not empty.
 func TestStops(t *testing.T) {
 	for api, stops := range map[string][2]string{"anthropic": {"max_tokens", "refusal"}, "openai": {"length", "content_filter"},
 		"responses": {"max_output_tokens", "content_filter"}, "ollama": {"length", ""}} {
@@ -90,8 +90,8 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// A request that is refused for a while is made again when the provider says, or with growing pauses; one that
-// is wrong is not. The key is in no error.
+// A request that is refused for a while is made again when the provider says, or with growing pauses; one
+// that is wrong is not. The key is in no error.
 func TestRefusals(t *testing.T) {
 	fine := modeltest.Answer{Tokens: []string{"fine"}}
 	after := func(name, value string) map[string]string { return map[string]string{name: value} }
@@ -152,8 +152,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// An answer that is cut off anywhere, or fails in its middle, is asked for again: what came of it stays in the
-// output, the result is the whole answer alone.
+// An answer that is cut off anywhere, or fails in its middle, is asked for again: what came of it stays in
+// the output, the result is the whole answer alone.
 func TestCuts(t *testing.T) {
 	fine := modeltest.Answer{Tokens: []string{"all ", "of it"}, Input: 10, Output: 5}
 	faults := map[string]string{

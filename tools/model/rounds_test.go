@@ -31,8 +31,8 @@ func with(api, more string) string {
 	return strings.Replace(question(api), "prompt:", "tools: [my.add], "+more+" prompt:", 1)
 }
 
-// An answer may call tools: each call is a task, its result goes back, and what comes of the last answer is the
-// result. A call that cannot be made, or fails, is for the model to read.
+// An answer may call tools: each call is a task, its result goes back, and what comes of the last answer is
+// the result. A call that cannot be made, or fails, is for the model to read.
 func TestRounds(t *testing.T) {
 	for api, want := range map[string][]string{
 		"anthropic": {`"content":[{"text":"Let me see.","type":"text"},{"id":"1","input":{"A":1,"B":2},"name":"my_add","type":"tool_use"}`,

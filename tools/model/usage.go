@@ -29,8 +29,8 @@ func tokensOf(bytes int) int { return (bytes + bytesPerToken - 1) / bytesPerToke
 // maxCounted bounds the tokens of a request that are believed: more than any model takes.
 const maxCounted = 100_000_000
 
-// count adds what a request has taken. An answer that was cut off is counted, too, by its bytes if the provider
-// has not said more. A provider that counts wrongly gives nothing back to a budget.
+// count adds what a request has taken. An answer that was cut off is counted, too, by its bytes if the
+// provider has not said more. A provider that counts wrongly gives nothing back to a budget.
 func (c *call) count(a *answer) {
 	used := &a.used
 	used.InputTokens = min(max(used.InputTokens, 0), maxCounted)

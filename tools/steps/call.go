@@ -216,8 +216,8 @@ func (c *call) ask(ctx context.Context, s *step) end {
 	return end{}
 }
 
-// person asks a question of a step, and returns yes, no, or "" if the call has ended before. The answer is noted
-// under a key.
+// person asks a question of a step, and returns yes, no, or "" if the call has ended before. The answer is
+// noted under a key.
 func (c *call) person(ctx context.Context, s, key, question string) string {
 	if r, ok := c.recorded(key); ok && r.Answer != "" {
 		return r.Answer

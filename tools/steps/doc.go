@@ -5,13 +5,14 @@
 //	                             ├─ tools.Call.MakeChild: a task of its own for the tool, or each item, or each attempt
 //	                             └─ tools.Call.AskLasting: a question that outlives this process
 //
-// A call survives its process (tools.Resumable). Before a task of a step begins, its id is noted in the task of the
-// call, and when the step has ended, how: a step with a noted end never runs again. In the next process the same
-// call finds the notes. A task that was begun and has no noted end is looked up: if it has ended by itself, that is
-// the end; if it was cut off, it runs again if its tool may (tools.Traits.Repeatable), else a person is asked.
+// A call survives its process (tools.Resumable). Before a task of a step begins, its id is noted in the task
+// of the call, and when the step has ended, how: a step with a noted end never runs again. In the next
+// process the same call finds the notes. A task that was begun and has no noted end is looked up: if it has
+// ended by itself, that is the end; if it was cut off, it runs again if its tool may
+// (tools.Traits.Repeatable), else a person is asked.
 //
-// Goroutines: one for each step of a call, at most 100, and one for each item of a foreach that runs; all end with
-// the call. Tasks that run at once are bounded by atOnce.
+// Goroutines: one for each step of a call, at most 100, and one for each item of a foreach that runs; all end
+// with the call. Tasks that run at once are bounded by atOnce.
 //
 // Locks: call.mu, which is not held across I/O.
 //

@@ -38,9 +38,9 @@ type step struct {
 	when    condition
 }
 
-// All makes the tools of a config that have steps, sorted by name. known reports whether there may be a tool with
-// a name. place keeps the calls of equal tools apart on a state: the directory of the config, "" if the tools are
-// the same wherever they are. The error joins those of all tools, each with its place in the file.
+// All makes the tools of a config that have steps, sorted by name. known reports whether there may be a tool
+// with a name. place keeps the calls of equal tools apart on a state: the directory of the config, "" if the
+// tools are the same wherever they are. The error joins those of all tools, each with its place in the file.
 func All(c *config.Config, known func(tool string) bool, place string) ([]*Steps, error) {
 	var list []*Steps
 	var errs []error
@@ -169,8 +169,8 @@ func (s *Steps) parse(key string, of config.Step) (*step, error) {
 // fields are what a placeholder says of a step.
 var fields = []string{"output", "answer", "exitCode", "status"}
 
-// check returns the step that a placeholder names, or what is wrong with it. inEach: it may name the item of a
-// foreach.
+// check returns the step that a placeholder names, or what is wrong with it. inEach: it may name the item of
+// a foreach.
 func (s *Steps) check(name string, inEach bool) (id string, isStep bool, wrong *config.Error) {
 	parts := strings.Split(name, ".")
 	switch {

@@ -15,8 +15,8 @@ import (
 	"runnel/tools/inputs"
 )
 
-// said returns what a task has said: what its command has printed on stdout, or the texts of its result. The last
-// newline is left out, as in a shell.
+// said returns what a task has said: what its command has printed on stdout, or the texts of its result. The
+// last newline is left out, as in a shell.
 func said(ctx context.Context, t *tasks.Task) (string, error) {
 	var all strings.Builder
 	if t.Outcome == nil || t.Outcome.Result == nil {
@@ -67,8 +67,8 @@ func (c *call) text(name string) string {
 	return output
 }
 
-// argument returns the value of a text of with. One that is a placeholder and nothing else has the type of what it
-// names, and no value if that has none.
+// argument returns the value of a text of with. One that is a placeholder and nothing else has the type of
+// what it names, and no value if that has none.
 func (c *call) argument(text string, item json.RawMessage) (value any, has bool) {
 	t := inputs.ParseStep(text)
 	if len(t.Names) == 1 && strings.HasPrefix(text, "{{") && strings.Index(text, "}}") == len(text)-len("}}") {
@@ -122,8 +122,8 @@ func (c *call) result(ctx context.Context) *mcp.CallToolResult {
 	return mcp.Result(text)
 }
 
-// tell shows how far the call has come in the variables that PMCP has for that (pmcp-tasks, types/workflow.rs), so
-// that its clients find it. What cannot be stored there is only missing there.
+// tell shows how far the call has come in the variables that PMCP has for that (pmcp-tasks,
+// types/workflow.rs), so that its clients find it. What cannot be stored there is only missing there.
 func (c *call) tell(ctx context.Context, ended *step, e end) {
 	type progress struct {
 		Name   string `json:"name"`

@@ -41,7 +41,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// The key of a tool's calls tells equal tools of two directories apart, and on servers tools with other steps.
+// The key of a tool's calls tells equal tools of two directories apart, and on servers tools with other
+// steps.
 func TestKeys(t *testing.T) {
 	key := func(text, place string) string {
 		c, err := config.Parse("f", []byte("tools:\n  s:\n    steps: "+text+"\n"))

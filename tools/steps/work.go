@@ -103,7 +103,8 @@ func (c *call) list(s *step) ([]json.RawMessage, error) {
 	return items(s.foreach.Fill(c.text))
 }
 
-// task runs the tool of a step once, or as often as its retry says. item is that of a foreach, nil without one.
+// task runs the tool of a step once, or as often as its retry says. item is that of a foreach, nil without
+// one.
 func (c *call) task(ctx context.Context, s *step, key string, item json.RawMessage) end {
 	r, _ := c.recorded(key)
 	if r.End != "" {
@@ -158,7 +159,8 @@ func name(s *step, key string) string {
 	return key
 }
 
-// earlier returns the end of a task that an earlier process has begun; over is false if it is to be run again.
+// earlier returns the end of a task that an earlier process has begun; over is false if it is to be run
+// again.
 func (c *call) earlier(ctx context.Context, s *step, key string, r record) (e end, over bool) {
 	t, err := c.in.EndOf(ctx, r.Task)
 	if ctx.Err() != nil {
@@ -274,8 +276,8 @@ func endOf(t *tasks.Task) end {
 // maxOutput bounds the output of a step that others can use, in bytes.
 const maxOutput = 1 << 20
 
-// load reads the outputs that the placeholders of a step name. A state that is away is asked again: an output that is
-// taken for empty would give a wrong result.
+// load reads the outputs that the placeholders of a step name. A state that is away is asked again: an output
+// that is taken for empty would give a wrong result.
 func (c *call) load(ctx context.Context, s *step) error {
 	for _, id := range s.outputs {
 		c.mu.Lock()

@@ -40,8 +40,8 @@ func (c *Called) Text() string {
 }
 
 // Call calls a tool with arguments, which encoding/json must be able to encode as an object; nil means none.
-// others are further tools of the server, of which the call may make children. The client cannot answer questions. An error that is not a result fails the test, as a panic does, whose
-// stack is logged.
+// others are further tools of the server, of which the call may make children. The client cannot answer
+// questions. An error that is not a result fails the test, as a panic does, whose stack is logged.
 func Call(t testing.TB, tool tools.Tool, arguments any, others ...tools.Tool) *Called {
 	t.Helper()
 	runner := run.NewRunner(run.Options{})

@@ -1,5 +1,5 @@
-// Package strict decodes YAML into structs, and keeps the places of the values in the text. It knows nothing of
-// what the values mean.
+// Package strict decodes YAML into structs, and keeps the places of the values in the text. It knows nothing
+// of what the values mean.
 //
 //	text ─ the YAML library ─▶ decoder: its tree ─▶ structs, by the tag "yaml"
 //	                                └▶ places ─ File.Locate ─▶ FILE:LINE:COL

@@ -1,4 +1,5 @@
-// A provider of language models that says what it is given, a word every 30 ms: endpoint TEXT. It prints its URL.
+// A provider of language models that says what it is given, a word every 30 ms: endpoint TEXT. It prints its
+// URL.
 package main
 
 import (
