@@ -30,23 +30,23 @@
 //
 // # A call
 //
-//	stdin ─▶ rpc          a line is read (frame.go) and checked (message.go); the jsonrpc2.Conn dispatches it (conn.go)
+//	stdin ─▶ rpc          a line is read (frame.go) and checked (peer.go, message.go); the jsonrpc2.Conn dispatches it (conn.go)
 //	         rpc          its request is admitted: era, method, a slot (request.go, incoming.go)
-//	         tools        the tool is found, its arguments are checked (service.go)
+//	         tools        the tool is found, its arguments are checked (call.go, service.go; in the stateless era answer.go)
 //	         tasks/run    a Run is made, stored before its client gets a handle, the task's id (start.go)
 //	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go); then the Run begins
 //	         tools/...    the tool runs: a command, a Go function, another server
 //	         tools        the request waits for what comes first: the end, questions, a cancel, or too late (next, answer.go)
 //	         tasks/run    the Run ends: starting, running, draining, ending, ended (run.go, end.go)
 //	         tools        the answer: a result, questions, or a handle for what goes on (answer.go, handover.go)
-//	stdout ◀─ rpc         the answer is queued and written, past the Conn (incoming.go, writer.go)
+//	stdout ◀─ rpc         the answer is queued and written, around the Conn (incoming.go, writer.go)
 //
 // # A chunk
 //
 //	pipe ─▶ tools/process the output of a child is read
-//	        tools/command bytes become text (tools/text), without what must not be shown (tools/secrets): textStream (record.go)
+//	        tools/command bytes become text (tools/text), without escape sequences, then without secrets (tools/secrets): textStream (record.go)
 //	        partials      the text is appended to the log, which wakes its readers (log.go)
-//	        tasks/feed    a goroutine of the call waits in partials.Deliver, and asks the writer for a turn (deliver.go)
+//	        tasks/feed    a goroutine of the call waits in partials.Deliver, at its pace, and asks the writer for a turn (deliver.go)
 //	        rpc           the writer pulls: each reader that waits encodes in turn (writer.go)
 //	        partials      Reader.Next, then Dialect.Encode, which numbers them (sep2679.go and others)
 //	stdout ◀─ rpc         they are written; the state, the store of tasks, takes it from the log, too (backing.go)

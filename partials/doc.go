@@ -37,7 +37,7 @@
 //	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (batch.go)
 //	a reader is woken                              Log.await, Log.wakeReaders (log.go)
 //	which dialect a call gets                      Choose of package feed
-//	a line gets its number                         Dialect.Encode; SEP-1905's segments: Segments.Number (segments.go)
+//	a line gets its number (seq)                   Dialect.Encode; SEP-1905's segments: Segments.Number (segments.go)
 //	a dialect's numbers and names                  a file each: sep2679.go, sep1905.go, sep2998.go, pr383.go
 //	output ends on the wire                        Dialect.End, called by Deliver
 //	output is handed to a backing                  Log.Unsaved (backing.go)

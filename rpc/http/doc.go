@@ -51,7 +51,7 @@
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more
 //	how much waits, how much is kept   stream.add (stream.go)
 //	an event gets its id               stream.appendID (respond.go); the name of its stream: session.stream (exchange.go)
-//	a client resumes                   session.resume (exchange.go), stream.connect (stream.go); package feed
+//	a client resumes (Last-Event-ID)   session.resume (exchange.go), stream.connect (stream.go); package feed
 //	a session that is not here         Server.find (sessions.go): Server.revive (stored.go) or Server.forward (forward.go)
 //	a session ends                     Server.close (sessions.go)
 //	a task's stream is closed early    session.handOn: the standing stream goes on; session.forward: tasks/result asks (exchange.go)

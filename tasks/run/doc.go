@@ -58,7 +58,8 @@
 //	a lease is lost                         Runner.watchRequests (requests.go) ends the run
 //	a task goes on in another process       Run.Resumes, Run.leave (resume.go); Runner.Left and Take there
 //	the end that others stored counts       Runner.fencedEnd (end.go)
-//	too many tasks, or requests for them    Runner.addLive, Runner.CountRequest (start.go); over all processes by each state
+//	too many live tasks (tasks.maxLive)     Runner.addLive (start.go); over all processes by each state (its write or put)
+//	too many requests for tasks             Runner.CountRequest (start.go)
 //	one process reports an end to people    Run.reportEnd (end.go)
 //	secrets are kept out of a task's end    Done.hide (hide.go), from Run.finishWith; out of its log: package tools
 package run

@@ -24,7 +24,7 @@
 //
 // Where things stand:
 //
-//	a request is made again, and when     call.ask (ask.go), failure (failure.go)
+//	a request is tried again (a retry)    call.ask (ask.go), failure (failure.go)
 //	how the call ends, and its result     call.result (result.go)
 //	a model calls tools                   call.converse, call.runTools (rounds.go)
 //	a budget ends a call                  call.reserve (budget.go), Runner.Tally (package run)
