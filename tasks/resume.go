@@ -13,12 +13,18 @@ import (
 // A task with a ResumeNote does not fail when its keeper dies or stops: it is left as it is, with its output,
 // its variables and its open questions, until another process takes it (State.Take) and continues it, or its
 // ttl is over. What its work has done so far is in notes of its own, whose names begin with WorkPrefix.
+//
+// A cancel of such a task must also reach the tasks that its work has begun, which may run elsewhere: the
+// work's notes name them (Begun). If the process that cancels dies in between, the one that would continue
+// such a task finds that the one above it has ended (AboveNote).
 
 const (
 	// ResumeNote names what can continue the task; only the tool knows what the text means.
 	ResumeNote = NotePrefix + "resume"
 	// WorkPrefix begins the names of the notes by which a work knows how far it has come.
 	WorkPrefix = NotePrefix + "work/"
+	// AboveNote has the id of the task whose work has begun this one.
+	AboveNote = NotePrefix + "above"
 )
 
 // Resumer is a State that leaves such tasks to other processes.
@@ -35,6 +41,22 @@ func Resumes(variables json.RawMessage) string {
 		return ""
 	}
 	return rawjson.StringMember(variables, ResumeNote)
+}
+
+// Begun returns the ids of the tasks that a work has begun and whose end it has not noted: each is the member
+// task of a note without a member end.
+func Begun(variables json.RawMessage) (ids []string) {
+	if Resumes(variables) == "" {
+		return nil
+	}
+	for it := rawjson.Over(variables); it.Next(); {
+		if strings.HasPrefix(string(it.Name), WorkPrefix) && rawjson.Member(it.Value, "end") == nil {
+			if id := rawjson.StringMember(it.Value, "task"); id != "" {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return ids
 }
 
 // LeftAt reports whether a task that has lost its keeper is left to others at a time: it resumes, and its ttl

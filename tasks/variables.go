@@ -79,7 +79,7 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
 			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) &&
 				!strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix) &&
-				!strings.HasPrefix(name, WorkPrefix) && name != ResumeNote
+				!strings.HasPrefix(name, WorkPrefix) && name != ResumeNote && name != AboveNote
 		})
 		encoded, err = json.Marshal(merged)
 	}
@@ -155,6 +155,7 @@ func OfKeeper(patch []byte) bool {
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
 //	runnel/resume        set by the process that runs the task: it can be continued (resume.go)
+//	runnel/above         there from the start: the id of the task whose work has begun this one
 //	runnel/work/NAME     set by the process that runs the task: what its work has done, for the one that continues it
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id
 //

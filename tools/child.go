@@ -9,6 +9,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/feed"
 	"runnel/tasks/run"
@@ -56,7 +57,8 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.parent, d.audience.depth = parent.audience, parent.audience.depth+1
 	d.audience.far.Asks = parent.Asks()
-	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL})
+	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL,
+		Variables: rawjson.Encode(map[string]string{tasks.AboveNote: parent.TaskID})})
 	spec.ClientName = hostName(parent.caller)
 	child := &Child{begun: make(chan struct{})}
 	work := spec.Work
@@ -125,9 +127,10 @@ func (c *Call) EndOf(ctx context.Context, id string) (tasks.Task, error) {
 	return c.server.tasks().Await(ctx, id)
 }
 
-// CancelTask cancels a task that this call has made in an earlier process.
-func (c *Call) CancelTask(ctx context.Context, id string) {
-	_, _ = c.server.tasks().Cancel(ctx, id) // an error only says that it has ended, or is not reached
+// CancelBegun cancels the tasks that this call has begun and whose ends it has not noted (Remember), also
+// those of an earlier process, which a worker may still run. A call does so when it is cancelled.
+func (c *Call) CancelBegun(ctx context.Context) {
+	c.server.tasks().CancelBegun(ctx, c.run.Task().Variables)
 }
 
 // Stored returns a task that this call has made, with its output and its end.

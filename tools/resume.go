@@ -119,6 +119,16 @@ func (s *service) resumeCall(ctx context.Context, e *entry, id string) {
 	if err != nil {
 		return // it has ended
 	}
+	if above := rawjson.StringMember(t.Variables, tasks.AboveNote); above != "" {
+		top, err := s.runner.Head(ctx, above)
+		if err == nil && top.Status.Terminal() || errors.Is(err, tasks.ErrNotFound) {
+			log.Info().Str("above", above).Msg("this call is cancelled: the task that has begun it has ended")
+			if _, err := s.runner.Cancel(ctx, id); err != nil && ctx.Err() == nil {
+				log.Debug().Err(err).Msg("a call that was left is not cancelled")
+			}
+			return
+		}
+	}
 	arguments := t.Arguments
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")

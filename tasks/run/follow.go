@@ -2,8 +2,10 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"runnel/internal/pause"
@@ -224,7 +226,25 @@ func (r *Runner) CancelWithReason(ctx context.Context, id, reason string) (tasks
 	default:
 		t, err = r.cancelElsewhere(ctx, t)
 	}
+	if t.Status == mcp.TaskCancelled { // also one that had ended before: its canceller may have died
+		r.CancelBegun(ctx, t.Variables)
+	}
 	return t, err
+}
+
+// CancelBegun cancels the tasks that a work has begun, as its notes say, wherever they run, and waits for
+// that. Those that have ended stay as they are.
+func (r *Runner) CancelBegun(ctx context.Context, variables json.RawMessage) {
+	var all sync.WaitGroup
+	for _, id := range tasks.Begun(variables) {
+		all.Go(func() {
+			_, err := r.Cancel(ctx, id)
+			if err != nil && !errors.Is(err, tasks.ErrEnded) && !errors.Is(err, tasks.ErrNotFound) {
+				r.o.Log.Warn().Err(err).Str("taskId", id).Msg("the task that has begun this one is cancelled, but this one is not")
+			}
+		})
+	}
+	all.Wait()
 }
 
 // cancelElsewhere asks another process to cancel a task, and returns the task once it has ended, with

@@ -64,7 +64,7 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 	for it := rawjson.Over(variables); it.Next(); {
 		name := string(it.Name)
 		if !strings.HasPrefix(name, tasks.NotePrefix) || name == tasks.PlaceNote || name == tasks.HandedNote ||
-			name == tasks.ResumeNote || strings.HasPrefix(name, tasks.WorkPrefix) {
+			name == tasks.ResumeNote || name == tasks.AboveNote || strings.HasPrefix(name, tasks.WorkPrefix) {
 			continue
 		}
 		if lasts := strings.Contains(name, "/"+lastingKey); !lasts {

@@ -15,7 +15,7 @@ import (
 
 // A task that resumes is left to others when its runner is closed: it has not ended, keeps what was stored of
 // it, and goes on in the process that takes it, which finds the answer that came in between. One that was
-// left and is cancelled ends; one that does not resume fails.
+// left and is cancelled ends, with the tasks that its work has begun; one that does not resume fails.
 func leftToOthers(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
 		NewRunner(t, run.Options{State: there, Owner: owner})
@@ -24,11 +24,11 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 			Params: rawjson.Encode(mcp.ElicitParams{Message: "Go on?"})}}
 	}
 	asked := make(chan struct{}, 2)
-	begin := func(resume bool) *run.Run {
+	begin := func(resume bool, note any) *run.Run {
 		return StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
 			if resume {
 				if err := errors.Join(task.Resumes(ctx, "tool@1"),
-					task.Remember(ctx, map[string]any{tasks.WorkPrefix + "one": 1})); err != nil {
+					task.Remember(ctx, map[string]any{tasks.WorkPrefix + "one": note})); err != nil {
 					return run.Done{Err: err}
 				}
 			}
@@ -43,11 +43,12 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 			return run.Done{Err: context.Cause(ctx)}
 		})
 	}
-	goesOn, cancelled, fails := begin(true), begin(true), begin(false)
-	for range 2 {
+	goesOn, child, fails := begin(true, 1), begin(true, 1), begin(false, nil)
+	grown := begin(true, map[string]string{"task": child.ID()}) // a task of a task
+	cancelled := begin(true, map[string]string{"task": grown.ID()})
+	for range 5 {
 		<-asked
 	}
-	<-asked
 	if _, err := there.Take(t.Context(), Working(goesOn.ID()), []byte(`{}`)); err == nil {
 		t.Error("it was taken although its keeper lives")
 	}
@@ -55,7 +56,7 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 	if err := here.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, left := range []*run.Run{goesOn, cancelled} {
+	for _, left := range []*run.Run{goesOn, cancelled, grown, child} {
 		<-left.Ended()
 		if got := Get(t, there, left.ID()); got.Status != mcp.TaskInputRequired || ReadAll(t, got.Log) != "one\n" {
 			t.Errorf("left as %s with %q", got.Status, ReadAll(t, got.Log))
@@ -70,6 +71,11 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 	}
 	if got, err := b.Cancel(t.Context(), cancelled.ID()); err != nil || got.Status != mcp.TaskCancelled {
 		t.Errorf("cancelled: %s, %v", got.Status, err)
+	}
+	for _, begun := range []*run.Run{grown, child} {
+		if got := Get(t, there, begun.ID()); got.Status != mcp.TaskCancelled {
+			t.Errorf("a task that a cancelled one has begun is %s", got.Status)
+		}
 	}
 	Eventually(t, func() bool {
 		left, err := b.Left(t.Context())

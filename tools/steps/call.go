@@ -100,6 +100,9 @@ func (s *Steps) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 	}
 	all.Wait()
 	if ctx.Err() != nil {
+		if !in.Closing() {
+			in.CancelBegun(context.WithoutCancel(ctx))
+		}
 		return nil, context.Cause(ctx)
 	}
 	return c.result(ctx), nil

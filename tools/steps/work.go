@@ -164,9 +164,6 @@ func name(s *step, key string) string {
 func (c *call) earlier(ctx context.Context, s *step, key string, r record) (e end, over bool) {
 	t, err := c.in.EndOf(ctx, r.Task)
 	if ctx.Err() != nil {
-		if !c.in.Closing() { // the call is cancelled, and a worker may still run the task
-			c.in.CancelTask(context.WithoutCancel(ctx), r.Task)
-		}
 		return end{}, true
 	}
 	if err == nil && !t.Interrupted() {
