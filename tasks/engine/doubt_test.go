@@ -19,7 +19,7 @@ type shelf struct {
 	tasks  map[string]*Record
 	insert error    // the answer to the next Insert
 	take   error    // the answer to the next Take
-	gone   []string // the ids of all Deletes
+	gone   []string // the ids of all Deletes, and the ends
 	leave  int      // how many leases were given back
 	lease  error
 }
@@ -44,6 +44,15 @@ func (s *shelf) Delete(_ context.Context, id string) error {
 	delete(s.tasks, id)
 	return nil
 }
+
+func (s *shelf) End(_ context.Context, r *Record, _ []byte) error {
+	s.gone = append(s.gone, "end of "+r.ID+" by "+r.Stored.Writer)
+	return nil
+}
+
+func (s *shelf) Measure(context.Context, *Record) error { return nil }
+
+func (s *shelf) Output(string, func() int64) Output { return nil }
 
 func (s *shelf) Read(_ context.Context, id string) (*Record, error) {
 	if r := s.tasks[id]; r != nil {
@@ -114,6 +123,29 @@ func TestDeleteOfFiles(t *testing.T) {
 		}
 		if got, want := strings.Join(server.gone, " "), "hidden seen-files seen seen-files"; got != want {
 			t.Errorf("deleted: %s, want %s", got, want)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Files that another process may still write are ended before they are deleted for the next attempt: servers
+// of NATS store behind a deletion what was on its way to them.
+func TestFilesOfOthersEndFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &shelf{tasks: map[string]*Record{}}
+		s := New(server, "nowhere", Options{})
+		id := tasks.FilesID("a")
+		for range 2 {
+			server.gone = nil
+			server.tasks[id] = &Record{Task: task(id), Stored: Stored{Keeper: "other", Writer: "other"}}
+			if err := s.Delete(t.Context(), "local", id); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := strings.Join(server.gone, ", "), "end of a-files by "+s.Keeper+", a-files"; got != want {
+				t.Errorf("%s; want %s", got, want)
+			}
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -79,12 +79,32 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 		if k := sp.kept(one); k != nil {
 			k.log.Unback() // nothing more of it is written
 			sp.forget(one)
+		} else if one == id && tasks.IsFiles(id) {
+			if err := sp.endFiles(ctx, id); err != nil {
+				return err
+			}
 		}
 		if err := sp.Delete(ctx, one); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// endFiles ends the task of files that another process may still write. They are deleted for another attempt,
+// under the same id, and a server may store what is on its way behind a deletion, but not behind an end.
+func (sp *Space) endFiles(ctx context.Context, id string) error {
+	for {
+		r, err := sp.Read(ctx, id)
+		if errors.Is(err, tasks.ErrNotFound) || err == nil && r.Terminal() {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if ended, err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) }); err != nil || ended {
+			return err
+		}
+	}
 }
 
 // SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes;
