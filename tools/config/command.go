@@ -92,6 +92,9 @@ type Command struct {
 	// Steps, instead of a command, are tasks of other tools and questions (package steps).
 	Steps []Step `yaml:"steps" json:",omitempty"`
 
+	// Every says when the tool starts by itself; nil = when it is called.
+	Every *Every `yaml:"every" json:",omitempty"`
+
 	// The command outlives runnel: a process of its own runs it (internal/detach).
 	Detach Detach `yaml:"detach"`
 
@@ -226,6 +229,11 @@ func (c *Command) Complete() (err error) {
 		"is impossible with task: forbidden, since a worker's call is a task", "task: optional")
 	if wrong := c.Retry.complete(); wrong != nil {
 		check(false, Join("retry", wrong.Key), wrong.Problem, wrong.Allowed)
+	}
+	if c.Every != nil && err == nil {
+		if wrong := c.Every.check(c); wrong != nil {
+			err = wrong
+		}
 	}
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)),
