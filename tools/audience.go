@@ -28,6 +28,7 @@ type audience struct {
 	known   signal.Latch    // the client knows the task
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
 	far     tasks.FarClient // in a worker, instead of a caller
+	byClock bool            // no client has made the call, and none will come back for it
 	apart   bool            // the call runs in another process, or tries to; set before it begins
 	parent  *audience       // of the call that has made this one, which asks for it; nil = a client has made it
 	depth   int             // how many calls stand above this one

@@ -59,7 +59,7 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 	d.audience.far.Asks = parent.Asks()
 	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL,
 		Variables: rawjson.Encode(map[string]string{tasks.AboveNote: parent.TaskID})})
-	spec.ClientName = hostName(parent.caller)
+	spec.ClientName = parent.run.Task().Client
 	child := &Child{begun: make(chan struct{})}
 	work := spec.Work
 	spec.Work = func(ctx context.Context, r *run.Run) run.Done {

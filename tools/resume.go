@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"runnel/internal/pause"
-	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/feed"
@@ -138,7 +137,7 @@ func (s *service) resumeCall(ctx context.Context, e *entry, id string) {
 	}
 	again := &service{registry: s.registry, runner: s.runner, o: s.o, taken: Detached{TaskID: id, Arguments: arguments}}
 	d := again.deliver(nil, false, feed.ByResult)
-	d.audience.far = tasks.FarClient{Asks: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}
+	d.audience.far = anyoneAsks
 	resumed, err := s.runner.Take(ctx, id, []byte(`{}`), again.spec(e, arguments, d, run.Spec{}))
 	if err != nil {
 		if !errors.Is(err, context.Canceled) {

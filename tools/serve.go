@@ -13,8 +13,9 @@ import (
 )
 
 // Serve adds tools/list, tools/call and the resources methods to srv, and the fallback tools to the registry.
-// Use it instead of ListenAndServe for a server with options, a state or a transport of your own.
-func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptions) {
+// Use it instead of ListenAndServe for a server with options, a state or a transport of your own. It returns
+// what starts the tools without a client.
+func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptions) *Starter {
 	if o.Source == nil {
 		o.Source = noSource{}
 	}
@@ -47,6 +48,7 @@ func Serve(srv *rpc.Server, registry *Registry, runner *run.Runner, o ServeOptio
 	srv.Handle(rpc.Stateless, "tools/call", s.callStateless)
 	logs.Serve(srv, runner, logs.Options{Deliver: o.Deliver, Tools: &registry.changes, Page: page,
 		Others: o.Others})
+	return &Starter{s}
 }
 
 // tellUsed tells a session that has seen the fallback tools, as soon as it uses tasks, that its list no

@@ -82,10 +82,12 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 
 // outlives reports whether a call should be detached by itself: its client can take a task, and comes back
 // for it. It is then detached from its start, since nothing can take a command over from the process that
-// started it; that costs some 0.1 s.
-func (s *service) outlives(c *rpc.Caller, e *entry, handle bool) bool {
-	return e.traits.MayDetach && s.o.Detach != nil && c != nil && known(c).Resumes && methods.CanUse(c) &&
-		(handle || canTask(c, e))
+// started it; that costs some 0.1 s. What the clock starts is detached, too: it is not part of a session that
+// may end with its host.
+func (s *service) outlives(d *delivery, e *entry, handle bool) bool {
+	c := d.Caller
+	return e.traits.MayDetach && s.o.Detach != nil && (d.audience.byClock ||
+		c != nil && known(c).Resumes && methods.CanUse(c) && (handle || canTask(c, e)))
 }
 
 // spec returns how a call of a tool runs.
@@ -99,7 +101,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 		spec.TTL = math.MaxInt64
 	}
 	d.Relays = e.traits.Relays
-	outlives := s.outlives(d.Caller, e, spec.Handle)
+	outlives := s.outlives(d, e, spec.Handle)
 	d.audience.apart = outlives || e.traits.Detached
 	if spec.Handle || !outlives {
 		d.audience.known.Set()

@@ -133,6 +133,9 @@ var rooms = map[string][]string{
 		"runnel/tools/schema", "runnel/tools/secrets", "runnel/tools/text"},
 	// Providers of models for tests and for an example.
 	"runnel/internal/modeltest": {},
+	// What the clock starts.
+	"runnel/tools/every": {"runnel/rpc/mcp", "runnel/tasks", "runnel/tasks/run", "runnel/tools/config",
+		"runnel/tools/schema"},
 	// Tools that are made of others.
 	"runnel/tools/steps": {"runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson", "runnel/tasks",
 		"runnel/tools", "runnel/tools/config", "runnel/tools/config/strict", "runnel/tools/inputs",

@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"runnel/internal/selftest"
+	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/every"
 	"runnel/tools/model"
 	"runnel/tools/notify"
 	"runnel/tools/secrets"
@@ -50,7 +52,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	commands, err := command.All(conf, s.Env)
 	models, unasked := model.All(conf, s.Env)
 	upstreams, wrong := upstream.Servers(conf, s.ServersBase(conf), s.Logger())
-	made, misstepped := steps.All(conf, s.mayHave(conf), s.placeOfSteps(conf))
+	made, misstepped := steps.All(conf, s.mayHave(conf), s.placeOfTools(conf))
 	hidden, mistaken := s.Secrets(conf)
 	told, unclear := notify.FromConfig(conf, s.Env)
 	errs = append(errs, conf.Check(), err, unasked, misstepped, wrong, mistaken, unclear)
@@ -66,15 +68,23 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 			}
 		})
 	}
+	var specs []mcp.Tool
+	addOwn := func(tool tools.Tool) {
+		spec := tool.Describe()
+		specs = append(specs, spec)
+		add(tool, conf.Origin("tools."+spec.Name))
+	}
 	for _, c := range commands {
-		add(c, conf.Origin("tools."+c.Describe().Name))
+		addOwn(c)
 	}
 	for _, m := range models {
-		add(m, conf.Origin("tools."+m.Describe().Name))
+		addOwn(m)
 	}
 	for _, tool := range made {
-		add(tool, conf.Origin("tools."+tool.Describe().Name))
+		addOwn(tool)
 	}
+	byClock, mistimed := every.All(conf, specs, s.placeOfTools(conf))
+	errs = append(errs, mistimed)
 	for _, spec := range s.Options.Tools {
 		c, err := command.FromLine(spec,
 			config.Base{Vars: s.Env, MaxResult: conf.MaxResult(), Sandbox: conf.Sandbox})
@@ -109,6 +119,9 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	if err := errors.Join(errs...); err != nil {
 		return set, 0, &UsageError{Err: err}
 	}
+	if s.scheduler != nil {
+		s.scheduler.Replace(byClock)
+	}
 	if s.secrets != nil {
 		s.secrets.Replace(hidden)
 		s.Notices.Replace(told)
@@ -131,9 +144,9 @@ func (s *Setup) mayHave(conf *config.Config) func(tool string) bool {
 	}
 }
 
-// placeOfSteps keeps the calls of this config's steps apart from those of equal tools in other directories. A
-// state on servers is used from other machines, where the directory is another one.
-func (s *Setup) placeOfSteps(conf *config.Config) string {
+// placeOfTools keeps what a state has of this config's tools apart from those of equal tools in other
+// directories. A state on servers is used from other machines, where the directory is another one.
+func (s *Setup) placeOfTools(conf *config.Config) string {
 	if conf.State.IsURL() {
 		return ""
 	}

@@ -12,6 +12,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tools/config"
+	"runnel/tools/every"
 	"runnel/tools/process"
 	"runnel/tools/upstream"
 )
@@ -34,6 +35,9 @@ func (s *Setup) Serve(ctx context.Context) error {
 		conf.HTTP = config.HTTP{Addr: s.view.address, NoStdio: true}
 	}
 	s.session = conf.HTTP.Addr == ""
+	if s.view == nil {
+		s.scheduler = every.New()
+	}
 	set, count, err := s.registry(conf, false)
 	if err != nil {
 		return err
@@ -100,6 +104,16 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	}
 	defer set.Close()
 	own := s.server(conf, set, store, observer, log)
+	if s.scheduler != nil {
+		// A client that only looks at the server has left by then.
+		defer time.AfterFunc(startDelay, func() { s.scheduler.Run(own.runner, own.starter, log) }).Stop()
+	}
+	own.OnDrain(func(ctx context.Context) {
+		if s.scheduler != nil {
+			s.scheduler.Stop()
+		}
+		_ = own.runner.Wait(ctx) // an error only says that ctx has ended
+	})
 	stop, end := own.stop, func() {}
 	if s.owners != nil {
 		var err error

@@ -32,10 +32,12 @@ import (
 // served is a server for one owner.
 type served struct {
 	*rpc.Server
-	tools *upstream.Set
-	idle  func() bool // reports whether no task runs
-	stop  func()      // ends its tasks
-	files func(ctx context.Context, task string) (*files.Set, error)
+	tools   *upstream.Set
+	runner  *run.Runner
+	starter *tools.Starter
+	idle    func() bool // reports whether no task runs
+	stop    func()      // ends its tasks
+	files   func(ctx context.Context, task string) (*files.Set, error)
 }
 
 // server wires the rooms for one owner.
@@ -60,7 +62,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
 	methods.Register(server, runner)
 	fleet.Lend(conf, set, store, runner, log)
-	set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
+	starter := set.Serve(server, runner, s.Wrapped != nil, tools.ServeOptions{
 		Deliver: partials.DeliverOptions{
 			Pace:     time.Duration(conf.Partials.Pace),
 			MaxBytes: int(conf.Partials.MaxBytes),
@@ -80,9 +82,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 		Listed:              s.describe(store),
 		Log:                 log,
 	})
-	// An error only says that ctx has ended.
-	server.OnDrain(func(ctx context.Context) { _ = runner.Wait(ctx) })
-	return served{server, set, runner.Idle, stop, runner.Files}
+	return served{server, set, runner, starter, runner.Idle, stop, runner.Files}
 }
 
 // place names the directory that this process works in. Others who read the state learn no path from it.

@@ -12,6 +12,7 @@ import (
 	"runnel/internal/trust"
 	httpserver "runnel/rpc/http"
 	"runnel/tools/config"
+	"runnel/tools/every"
 	"runnel/tools/notify"
 	"runnel/tools/process"
 	"runnel/tools/secrets"
@@ -36,6 +37,7 @@ type Setup struct {
 	Installed   func() []view.Installed // finds the hosts for the live view; nil = it shows none
 	Colors      bool                    // the client shows output in colours, to a person
 
+	scheduler *every.Scheduler   // nil = this process starts nothing by itself
 	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
 	project   string             // the project's config file, if that is read

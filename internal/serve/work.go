@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"runnel/internal/fleet"
 	"runnel/internal/metrics"
 	"runnel/tasks"
 	"runnel/tasks/run"
+	"runnel/tools"
+	"runnel/tools/config"
+	"runnel/tools/every"
 	"runnel/tools/process"
+	"runnel/tools/upstream"
 )
 
 // Work runs the tasks of other processes until ctx ends. After that, running tasks may go on for Drain.
@@ -27,6 +32,7 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	if len(classes) == 0 {
 		return &UsageError{Err: errors.New("runnel work: no tool or upstream of the config says which class of workers runs it (runs: CLASS): name one with --class")}
 	}
+	s.scheduler = every.New()
 	set, count, err := s.Registry(conf)
 	if err != nil {
 		return err
@@ -93,6 +99,39 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	recoverState(ctx, conf, store, log)
 	log.Info().Str("version", Version()).Str("config", file).Strs("classes", classes).
 		Strs("owners", o.Owners).Int("tools", count).Int("slots", o.Slots).Msg("working")
+	offered, err := offers(conf, set, of)
+	if err != nil {
+		return err
+	}
+	owner := runners[o.Owners[0]]
+	s.scheduler.Run(owner, tools.NewStarter(offered, owner, log), log)
+	context.AfterFunc(ctx, s.scheduler.Stop)
 	w.Run(ctx)
 	return nil
+}
+
+// maxRetries is how often a call of steps that the clock has started goes on after the death of its worker.
+const maxRetries = 100
+
+// offers returns tools in the place of those of a worker that start by themselves: a call of one waits for any
+// worker of its class. of has the classes by tool.
+func offers(conf *config.Config, set *upstream.Set, of map[string]string) (*tools.Registry, error) {
+	offered := &tools.Registry{}
+	for name, tool := range conf.Tools {
+		if tool.Every == nil {
+			continue
+		}
+		if err := tool.Complete(); err != nil {
+			return nil, err
+		}
+		o := tasks.Offer{Class: of[name], Priority: tasks.Priority(tool.Priority),
+			Timeout: time.Duration(*tool.QueueTimeout), Retries: tool.Retry.Times}
+		if len(tool.Steps) > 0 {
+			o.Retries = maxRetries
+		}
+		if err := offered.Add(tools.NewOffered(set.Tools.Lookup(name).Describe(), o)); err != nil {
+			return nil, err
+		}
+	}
+	return offered, nil
 }

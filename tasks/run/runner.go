@@ -141,6 +141,8 @@ func NewRunner(o Options) *Runner {
 
 // Spec says what to run.
 type Spec struct {
+	// ID is the task's, from tasks.NewID; "" = a new one.
+	ID   string
 	Tool string
 	// ClientName is Task.Client.
 	ClientName string

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -29,7 +30,7 @@ func (r *Runner) Start(ctx context.Context, spec Spec) (*Run, error) {
 func (r *Runner) Make(ctx context.Context, spec Spec) (*Run, error) {
 	now := r.o.now()
 	run := r.newRun(spec, tasks.Task{
-		ID:        tasks.NewID(now),
+		ID:        cmp.Or(spec.ID, tasks.NewID(now)),
 		Owner:     r.o.Owner,
 		Tool:      spec.Tool,
 		Client:    spec.ClientName,

@@ -60,7 +60,7 @@ func All(c *config.Config, known func(tool string) bool, place string) ([]*Steps
 
 // keys are those of a tool that are possible with steps.
 var keys = []string{"title", "description", "annotations", "_meta", "input", "required", "steps", "task", "runs",
-	"queueTimeout", "priority", "maxResult", "notify"}
+	"queueTimeout", "priority", "maxResult", "notify", "every"}
 
 func newSteps(c *config.Config, name string, known func(string) bool, place string) (*Steps, error) {
 	conf := c.Tools[name]

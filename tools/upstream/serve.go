@@ -42,11 +42,11 @@ const WrappedName = "wrapped"
 
 // Serve is tools.Serve for the tools of the set, and adds the methods that only upstreams need. With wraps,
 // the server stands in front of the upstream named WrappedName, and introduces itself as that one.
-func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.ServeOptions) {
+func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.ServeOptions) *tools.Starter {
 	o.Source = s
 	o.Others = s
 	s.beat = o.Heartbeat
-	tools.Serve(srv, s.Tools, runner, o)
+	starter := tools.Serve(srv, s.Tools, runner, o)
 	srv.Declare(s.declare)
 	if wraps {
 		srv.Prepare(func(ctx context.Context, c *rpc.Caller) {
@@ -76,6 +76,7 @@ func (s *Set) Serve(srv *rpc.Server, runner *run.Runner, wraps bool, o tools.Ser
 	}
 	s.handle(srv, rpc.Handshake, "logging/setLevel", s.setLevel)
 	srv.HandleOthers(s.other, s.otherNotice)
+	return starter
 }
 
 // handle registers the handler of a method that only exists with upstreams.
