@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -248,6 +249,34 @@ func TestDefaultShare(t *testing.T) {
 				t.Errorf("in a cluster: %d", got)
 			}
 		}
+	}
+}
+
+// Owners that are opened at the same time are all opened, though the server reserves for each of them what
+// only one can have: it would refuse everything then.
+func TestOwnersAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	limit := func(o *server.Options) { o.JetStreamMaxStore = 12 << 30 }
+	for range 8 {
+		srv := startServer(t, t.TempDir(), 0, limit)
+		var opening sync.WaitGroup
+		for i := range 4 {
+			s := newState(t, srv.ClientURL())
+			opening.Go(func() {
+				sp, err := s.space(t.Context(), fmt.Sprint("owner", i))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				statetest.Eventually(t, func() bool { // another owner may be giving room back
+					_, err := sp.openQueue(t.Context())
+					return err == nil
+				})
+			})
+		}
+		opening.Wait()
+		srv.Shutdown()
+		srv.WaitForShutdown()
 	}
 }
 

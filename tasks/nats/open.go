@@ -59,23 +59,37 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 	}
 	for {
 		stream, err = sp.openStream(ctx, sp.name, sp.root+">", limited)
+		if err == nil {
+			leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">",
+				func(context.Context, *jetstream.StreamConfig) error { return nil })
+			if err == nil {
+				return stream, leases, nil
+			}
+		}
 		refused, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || !isFull(refused) || sp.c.o.MaxBytes > 0 || share <= 0 {
-			break
+		if !ok || !isFull(refused) {
+			return nil, nil, err
+		}
+		if sp.c.o.MaxBytes > 0 || share <= 0 {
+			return nil, nil, explain(refused)
+		}
+		if stream != nil {
+			// Servers reserve more than they have for owners that are opened at the same time, and then refuse
+			// all that is made or changed. Without leases nothing was stored yet.
+			if stream.CachedInfo().State.Msgs > 0 {
+				return nil, nil, explain(refused)
+			}
+			if err := sp.c.js.DeleteStream(ctx, sp.name); err != nil {
+				return nil, nil, busy(err)
+			}
 		}
 		if share /= 2; share < least { // other streams may have reserved more, or the disk is small
 			if least == leastBytes {
-				break
+				return nil, nil, explain(refused)
 			}
 			share = 0
 		}
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">",
-		func(context.Context, *jetstream.StreamConfig) error { return nil })
-	return stream, leases, err
 }
 
 const (
