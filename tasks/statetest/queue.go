@@ -291,7 +291,9 @@ func priorities(t *testing.T, front, worker tasks.Queue) {
 func aShareForTheLow(t *testing.T, front, worker tasks.Queue) {
 	a := NewRunner(t, run.Options{State: front, Owner: owner, Limits: tasks.Limits{MaxLive: 100}})
 	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityLow: 3, tasks.PriorityHigh: 30})
-	if got := taken(t, worker, 20); got[tasks.PriorityLow] != 2 {
+	got := taken(t, worker, 20)
+	_, dying := worker.(patient) // a look for low ones that no server answers finds none
+	if low := got[tasks.PriorityLow]; low != 2 && !(dying && low == 1) {
 		t.Errorf("of 20: %v", got)
 	}
 	taken(t, worker, 13)
