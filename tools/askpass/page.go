@@ -64,7 +64,7 @@ func (p *Page) Password() <-chan string { return p.password }
 
 // Close closes the page. An answer that is being written has a moment to arrive.
 func (p *Page) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	if p.server.Shutdown(ctx) != nil {
 		_ = p.server.Close()
