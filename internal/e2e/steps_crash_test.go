@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -134,8 +135,21 @@ func checkSteps(t *testing.T, w *witness, id string) (cut int) {
 	return cut
 }
 
-// stepKills is how often runnel is killed while it runs steps; make crash does it 200 times.
+// stepKills is how often runnel is killed while it runs steps; make crash does it 200 times, on servers 10
+// times.
 func stepKills(t *testing.T, few, most int) int {
+	if text := os.Getenv("RUNNEL_TEST_STEP_KILLS"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return stepRuns(t, few, most)
+}
+
+// stepRuns is how many runs each kill meets.
+func stepRuns(t *testing.T, few, most int) int {
 	if os.Getenv("RUNNEL_TEST_CRASH_ROUNDS") != "" {
 		return min(crashRounds(t), most)
 	}
@@ -159,10 +173,10 @@ func TestStepsKilledOnRedisAtAnyMoment(t *testing.T) {
 	if err := os.WriteFile(creds, []byte("runnel "+password+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stepsKilled(t, "redis://"+address, stepKills(t, 2, 20), stepKills(t, 1, 10), "RUNNEL_REDIS_CREDS="+creds)
+	stepsKilled(t, "redis://"+address, stepRuns(t, 2, 20), stepKills(t, 1, 10), "RUNNEL_REDIS_CREDS="+creds)
 }
 
 func TestStepsKilledOnNATSAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	stepsKilled(t, startNATS(t), stepKills(t, 2, 20), stepKills(t, 1, 10))
+	stepsKilled(t, startNATS(t), stepRuns(t, 2, 20), stepKills(t, 1, 10))
 }

@@ -221,3 +221,47 @@ func TestPoisonedOffer(t *testing.T) {
 		}
 	}
 }
+
+// cancelled is a shelf whose left task another process takes just before a cancel ends it.
+type cancelled struct {
+	shelf
+	asked []string // the keepers that were asked
+}
+
+func (c *cancelled) Open(context.Context, *Space) (Store, Queue, error) { return c, nil, nil }
+
+func (c *cancelled) Alive(context.Context) ([]string, error) { return []string{"another"}, nil }
+
+func (c *cancelled) Measure(context.Context, *Record) error { return nil }
+
+func (c *cancelled) End(_ context.Context, r *Record, _ []byte) error {
+	c.tasks[r.ID].Stored.Keeper = "another"
+	return tasks.ErrFenced
+}
+
+func (c *cancelled) Ask(_ context.Context, r *Record) error {
+	c.asked = append(c.asked, r.Stored.Keeper)
+	return nil
+}
+
+// A cancel that comes while another process takes a left task reaches that process.
+func TestCancelMeetsTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &cancelled{shelf: shelf{tasks: map[string]*Record{}}}
+		s := New(server, "nowhere", Options{})
+		for _, id := range []string{"a", "b"} {
+			r := &Record{Task: task(id), Stored: Stored{Keeper: "before"}}
+			r.Variables = []byte(`{"` + tasks.ResumeNote + `": "tool"}`)
+			server.tasks[id] = r
+			if err := s.Ask(t.Context(), "local", id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(server.asked) != 2 || server.asked[0] != "another" || server.asked[1] != "another" {
+			t.Errorf("asked: %q", server.asked)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
