@@ -320,7 +320,17 @@ func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 		s.giveUp(ctx, e, d.Run, c)
 		return nil, err
 	}
-	if questions := d.Run.Questions(); len(questions) > 0 {
+	questions := d.Run.Questions()
+	if len(questions) > 0 && d.Run.Dismisses(p.InputResponses) {
+		// Its user does not want to answer now: the call goes on as a task, where others can.
+		if canTask(c, e) && d.Run.Promote(ctx) == nil {
+			return created(d), nil
+		}
+		if result := s.handOver(ctx, e, d); result != nil {
+			return rpc.After{Result: dressResult(c.Version, result), Drop: drop(d.Run)}, nil
+		}
+	}
+	if len(questions) > 0 {
 		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
 		return s.park(p, d, questions)
 	}

@@ -24,6 +24,7 @@ type audience struct {
 	run     *run.Run // set before the work begins
 	current atomic.Pointer[delivery]
 	turn    chan struct{}   // holds an element for each open question; its capacity is the limit
+	lasting chan struct{}   // the same for lasting ones
 	placed  signal.Latch    // it is known which process runs the call
 	known   signal.Latch    // the client knows the task
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call

@@ -2,8 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 
 	"runnel/internal/shorten"
@@ -14,52 +12,60 @@ import (
 	"runnel/tasks/run"
 )
 
+// maxLasting is how many lasting questions of a call are open at once: all that are open must fit into one
+// line, with those of Ask.
+const maxLasting = 4
+
+const (
+	maxLastingQuestion = 8 << 10 // bytes of its message, which a person has to read
+	maxLastingSchema   = 4 << 10
+)
+
+const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema) -
+	maxLasting*(6*maxLastingQuestion+maxLastingSchema))
+
 // AskLasting asks the client of the call, if it can ask its user, and every client that finds the question in
-// the task; the first answer counts. The task is input_required as long as it lives, also while no process
-// runs it; name, which is asked once in a task, lets the call find the answer when it asks again in another
-// process. The caller notes the answer (Call.Remember) and then calls done. AskLasting fails if ctx or the
-// task ends.
+// the task; the first answer counts. A user who only closes the dialog (mcp.ElicitCancel) leaves it open for
+// others. The task is input_required as long as it lives, also while no process runs it; name, which is asked
+// once in a task, lets the call find the answer when it asks again in another process. Up to maxLasting are
+// open at once, and others wait; the client of the call is asked one at a time. The caller notes the answer
+// (Call.Remember) and then calls done. AskLasting fails if ctx or the task ends.
 func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(),
 	_ error) {
+	if len(q.Schema) > maxLastingSchema {
+		return Answer{}, nil, fmt.Errorf("the schema of a lasting question has %d bytes; the limit is %d", len(q.Schema),
+			maxLastingSchema)
+	}
 	a := c.audience
 	select {
-	case a.turn <- struct{}{}:
+	case a.lasting <- struct{}{}:
 	case <-ctx.Done():
 		return Answer{}, nil, context.Cause(ctx)
 	}
-	for {
-		question, err := a.askLasting(ctx, name, q)
-		if err != nil {
-			<-a.turn
-			return Answer{}, nil, err
-		}
-		closeQuestion := func() {
-			_ = question.Close() // it fails if the task has ended
-			a.questions.Done()
-		}
-		answer, err = a.awaitLasting(ctx, question)
-		switch {
-		case err == nil:
-			return answer, func() { closeQuestion(); <-a.turn }, nil
-		case errors.Is(err, errRefused): // the client of the call cannot ask; others may come
-			closeQuestion()
-		default:
-			closeQuestion()
-			<-a.turn
-			return Answer{}, nil, err
-		}
+	question, err := a.askLasting(ctx, name, q)
+	if err != nil {
+		<-a.lasting
+		return Answer{}, nil, err
 	}
+	done = func() {
+		_ = question.Close() // it fails if the task has ended
+		a.questions.Done()
+		<-a.lasting
+	}
+	if answer, err = a.awaitLasting(ctx, question); err != nil {
+		done()
+		return Answer{}, nil, err
+	}
+	return answer, done, nil
 }
 
 // askLasting opens the question.
 func (a *audience) askLasting(ctx context.Context, name string, q Question) (*run.Question, error) {
 	s := a.run.Secrets()
-	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxQuestion), s.JSON(q.Schema)
+	q.Message, q.Schema = shorten.Clip(s.String(q.Message), maxLastingQuestion), s.JSON(q.Schema)
 	question := &run.Question{Name: name, Message: q.Message, Check: q.check,
 		Request: mcp.InputRequest{Method: "elicitation/create",
 			Params: rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})}}
-	c := a.caller()
-	question.Sent = c != nil && c.Era == rpc.Handshake && a.canDo("elicitation/create", nil) && !a.handedOver(c)
 	a.mu.Lock()
 	if a.end.IsSet() {
 		a.mu.Unlock()
@@ -77,46 +83,55 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 	return question, err
 }
 
-// errRefused says that the client of a call that another process has made cannot ask.
-var errRefused = errors.New("the client cannot ask its user")
-
 // awaitLasting waits for the answer, wherever it comes from.
 func (a *audience) awaitLasting(ctx context.Context, q *run.Question) (Answer, error) {
-	var elicited chan json.RawMessage // nil: the client is not asked by a request, or has failed to answer it
-	if q.Sent {
-		asking, cancel := context.WithCancelCause(ctx)
-		elicited = make(chan json.RawMessage, 1)
-		asked := make(chan struct{})
-		go func() {
-			defer close(asked)
-			if a.current.Load().Await(asking) != nil {
-				return
-			}
-			response, err := a.request(asking, q.Request.Method, a.related(q.Request.Params))
-			if err == nil {
-				elicited <- response
-			}
-		}()
-		defer func() {
-			cancel(errAnswered)
-			<-asked // the client has been told that the question is withdrawn
-		}()
-	}
+	asking, cancel := context.WithCancelCause(ctx)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		a.elicitLasting(asking, q)
+	}()
+	defer func() {
+		cancel(errAnswered)
+		<-asked // the client has been told that the question is withdrawn
+	}()
 	for {
-		var response json.RawMessage
 		select {
-		case response = <-elicited:
-		case response = <-q.Answered():
-		case why := <-q.Refused():
-			return Answer{}, fmt.Errorf("%w: %w", errRefused, why)
+		case response := <-q.Answered():
+			if r, err := q.Read(response); err == nil {
+				return Answer{Action: r.Action, Content: r.Content}, nil
+			}
 		case <-a.end.Done():
 			return Answer{}, tasks.ErrEnded
 		case <-ctx.Done():
 			return Answer{}, context.Cause(ctx)
 		}
-		if r, err := q.Read(response); err == nil {
-			return Answer{Action: r.Action, Content: r.Content}, nil
-		}
-		elicited = nil // what the client has sent is no answer
 	}
+}
+
+// elicitLasting sends the question to the client of the call, if that is of the handshake era and can ask its
+// user, when its turn comes, unless a client that waits for the task's result has got it before.
+func (a *audience) elicitLasting(ctx context.Context, q *run.Question) {
+	c := a.caller()
+	if c == nil || c.Era != rpc.Handshake || !a.canDo(q.Request.Method, nil) || a.handedOver(c) ||
+		a.current.Load().Await(ctx) != nil {
+		return
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return
+	}
+	if !q.Claim() {
+		return
+	}
+	response, err := a.request(ctx, q.Request.Method, a.related(q.Request.Params))
+	if err == nil {
+		_, err = q.Read(response)
+	}
+	if err == nil { // what is no answer leaves it to others
+		_ = q.Answer(ctx, response) // it cannot fail here
+	}
+	q.Release()
 }

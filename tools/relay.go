@@ -70,6 +70,7 @@ func (a *audience) forward(q *run.Question) {
 	if err != nil {
 		q.Refuse(ctx, err)
 	}
+	q.Release()
 }
 
 // Progress implements run.Client: it gets the progress of the worker that runs the call.

@@ -154,7 +154,7 @@ func (v *View) passOn(client Client, asked []*Question, progress tasks.Progress)
 	for _, q := range asked {
 		q.view = v
 		send, err := client.Asked(q)
-		if err != nil {
+		if err != nil && !q.lasts() {
 			q.Refuse(v.ctx, err)
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"runnel/rpc"
@@ -76,9 +77,43 @@ func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 	return q.view.Answer(ctx, map[string]json.RawMessage{q.key: response})
 }
 
+// lasts reports whether the question has a name of its own.
+func (q *Question) lasts() bool { return strings.HasPrefix(q.key, lastingKey) }
+
+// dismisses reports whether an answer to a lasting question leaves it open for others: the user has closed the
+// dialog without an answer, or the host has, at its end ("cancel: User dismissed without making an explicit
+// choice", client/elicitation, "Response Actions").
+func (q *Question) dismisses(response json.RawMessage) bool {
+	return q.lasts() && rawjson.StringMember(response, "action") == string(mcp.ElicitCancel)
+}
+
+// Claim reports whether the question has not been sent to a client; from now on it counts as sent.
+func (q *Question) Claim() bool {
+	q.view.mu.Lock()
+	defer q.view.mu.Unlock()
+	sent := q.Sent
+	q.Sent = true
+	return !sent
+}
+
+// Release lets a lasting question that is still open be sent to another client, which waits for the result of
+// the task.
+func (q *Question) Release() {
+	if !q.lasts() {
+		return
+	}
+	q.view.mu.Lock()
+	q.Sent = false
+	q.view.mu.Unlock()
+	q.view.changes.Send()
+}
+
 // Refuse refuses a question of a task that another process runs: it stores that there will be no answer, and
-// why.
+// why. A lasting one stays open for others.
 func (q *Question) Refuse(ctx context.Context, why error) {
+	if q.lasts() {
+		return
+	}
 	wire, ok := errors.AsType[*rpc.Error](why)
 	if !ok {
 		wire = rpc.Errorf(mcp.CodeInternalError, "%v", why)
@@ -205,6 +240,13 @@ func (v *View) CheckResponses(responses map[string]json.RawMessage) error {
 	return nil
 }
 
+// Dismisses reports whether one of these answers leaves an open lasting question open.
+func (v *View) Dismisses(responses map[string]json.RawMessage) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.ContainsFunc(v.open, func(q *Question) bool { return q.dismisses(responses[q.key]) })
+}
+
 // Read decodes and checks an answer; the error says what is wrong. An answer to anything but an elicitation
 // must only be an object. Call it on each answer, wherever it comes from.
 func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
@@ -225,15 +267,15 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 }
 
 // Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have
-// already been answered, and keys whose corresponding request has been superseded" (ext-tasks). It fails if
-// another process runs the task and the answer cannot be stored. Call it with the inputResponses of a
+// already been answered, and keys whose corresponding request has been superseded" (ext-tasks), and a cancel of
+// a lasting question. It fails if another process runs the task and the answer cannot be stored. Call it with the inputResponses of a
 // request, after CheckResponses.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
 	if v.away() {
 		answers := map[string]answerNote{}
 		v.mu.Lock()
 		for key, response := range responses {
-			if v.question(key) != nil {
+			if q := v.question(key); q != nil && !q.dismisses(response) {
 				answers[key] = answerNote{Result: response}
 			}
 		}
@@ -245,7 +287,7 @@ func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage)
 	before := len(v.open)
 	v.open = slices.DeleteFunc(v.open, func(q *Question) bool {
 		response, answered := responses[q.key]
-		if answered {
+		if answered = answered && !q.dismisses(response); answered {
 			q.answer <- response
 		}
 		return answered

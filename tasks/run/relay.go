@@ -23,11 +23,12 @@ func (v *View) Relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	changed, unwatch := v.Watch()
+	var dismissed sync.Map // the keys of questions that this client has left to others
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for ctx.Err() == nil {
-			for _, q := range v.unsent() {
-				wg.Go(func() { q.send(ctx, c) })
+			for _, q := range v.unsent(&dismissed) {
+				wg.Go(func() { q.send(ctx, c, &dismissed) })
 			}
 			select {
 			case <-changed:
@@ -42,13 +43,14 @@ func (v *View) Relay(ctx context.Context, c *rpc.Caller) (stop func()) {
 	}
 }
 
-// unsent returns the open questions with a form that have not been sent to a client. From now on they count
-// as sent.
-func (v *View) unsent() (list []*Question) {
+// unsent returns the open questions with a form that have not been sent to a client, without those that are
+// dismissed. From now on they count as sent.
+func (v *View) unsent(dismissed *sync.Map) (list []*Question) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, q := range v.open {
-		if _, is := q.form(); is && !q.Sent {
+		_, without := dismissed.Load(q.key)
+		if _, is := q.form(); is && !q.Sent && !without {
 			q.Sent = true
 			list = append(list, q)
 		}
@@ -67,8 +69,8 @@ func (q *Question) form() (params mcp.ElicitParams, is bool) {
 
 // send sends the question and passes on the answer, unless it is answered elsewhere first. When this client
 // stops waiting, an unanswered question is sent to another one that waits; after an error, it is sent again
-// only when the task changes.
-func (q *Question) send(waits context.Context, c *rpc.Caller) {
+// only when the task changes. A lasting one that it dismisses is left to others.
+func (q *Question) send(waits context.Context, c *rpc.Caller, dismissed *sync.Map) {
 	ctx, cancel := context.WithCancel(waits)
 	defer cancel()
 	defer context.AfterFunc(q.closed, cancel)()
@@ -78,6 +80,11 @@ func (q *Question) send(waits context.Context, c *rpc.Caller) {
 	err := c.Request(ctx, q.Request.Method, params, &response)
 	if err == nil {
 		_, err = q.Read(response)
+	}
+	if err == nil && q.dismisses(response) {
+		dismissed.Store(q.key, nil)
+		q.Release()
+		return
 	}
 	if err == nil {
 		err = q.Answer(ctx, response)
