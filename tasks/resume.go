@@ -68,11 +68,8 @@ func (t *Task) LeftAt(now time.Time) bool {
 // StoppedMessage is the status message of a task that has failed because its runner was closed.
 const StoppedMessage = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
 
-// orphanMessage ends the status message of a task that has failed because its keeper was gone.
-const orphanMessage = " (killed, or it crashed); the output up to then is kept"
-
-// Interrupted reports whether the task has failed with the process that ran it, and not by itself.
+// Interrupted reports whether the task has failed with the process that ran it, and not by itself. What its
+// status message says does not count: another server's may say the same.
 func (t *Task) Interrupted() bool {
-	return t.Status == mcp.TaskFailed &&
-		(t.StatusMessage == StoppedMessage || strings.HasSuffix(t.StatusMessage, orphanMessage))
+	return t.Status == mcp.TaskFailed && t.Outcome != nil && t.Outcome.Interrupted
 }

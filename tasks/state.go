@@ -74,6 +74,7 @@ const (
 	DefaultOwner         = "local"
 	DefaultTTL           = time.Hour
 	DefaultMaxTTL        = 24 * time.Hour
+	DefaultMaxLasting    = 7 * 24 * time.Hour // of calls that wait for people
 	DefaultPollInterval  = 2 * time.Second
 	DefaultMaxLive       = 100
 	DefaultMaxState      = 4 << 30

@@ -23,8 +23,9 @@ type storedOutcome struct {
 	Result *mcp.CallToolResult `json:"result,omitempty"`
 	Error  *rpc.Error          `json:"error,omitempty"`
 	// Rest is what the result has beyond the output (partials.Ending).
-	Rest    []json.RawMessage `json:"rest,omitempty"`
-	IsError bool              `json:"isError,omitempty"`
+	Rest        []json.RawMessage `json:"rest,omitempty"`
+	IsError     bool              `json:"isError,omitempty"`
+	Interrupted bool              `json:"interrupted,omitempty"`
 }
 
 // EncodeOutcome encodes a task's outcome and the ending of its segments; nil if the task has no outcome yet.
@@ -33,7 +34,7 @@ func EncodeOutcome(t *Task) ([]byte, error) {
 	if t.Outcome == nil {
 		return nil, nil
 	}
-	s := storedOutcome{Result: t.Outcome.Result, Error: t.Outcome.Err}
+	s := storedOutcome{Result: t.Outcome.Result, Error: t.Outcome.Err, Interrupted: t.Outcome.Interrupted}
 	if ending := t.Segments.Ending(); ending != nil {
 		s.IsError, s.Rest = ending.IsError, ending.Rest
 	}
@@ -57,7 +58,7 @@ func DecodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	if (s.Result == nil) == (s.Error == nil) || !isLine(encoded) {
 		return nil, nil, errors.New("its result cannot be read")
 	}
-	return &Outcome{Result: s.Result, Err: s.Error}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
+	return &Outcome{Result: s.Result, Err: s.Error, Interrupted: s.Interrupted}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }
 
 // DecodeVariables checks stored variables.
@@ -132,7 +133,8 @@ func (t *Task) FailOrphan(ctx context.Context) {
 	case t.Detached:
 		what = "the supervisor that ran this detached task is gone"
 	}
-	t.EndUnkept(ctx, mcp.TaskFailed, what+orphanMessage)
+	t.EndUnkept(ctx, mcp.TaskFailed, what+" (killed, or it crashed); the output up to then is kept")
+	t.Outcome.Interrupted = true
 }
 
 // EndUnkept ends a task that no process runs: the result is the end of its output, t.Log, and the message.

@@ -56,6 +56,8 @@ type Progress struct {
 type Outcome struct {
 	Result *mcp.CallToolResult
 	Err    *rpc.Error
+	// Interrupted says that the task has failed because the process that ran it has ended.
+	Interrupted bool
 }
 
 // transitions are the status changes that a task may make (2025-11-25 basic/utilities/tasks, "Task Status

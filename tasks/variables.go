@@ -73,9 +73,20 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 			merged[name] = value
 		}
 	}
+	// A work that goes on elsewhere needs its notes, and gets half for them: neither it nor people can use up
+	// what the other needs.
+	limit, work := maxVariables, 0
+	if merged[ResumeNote] != nil {
+		limit = maxVariables / 2
+		for name, value := range merged {
+			if strings.HasPrefix(name, WorkPrefix) {
+				work += len(name) + len(value) + len(`"":,`)
+			}
+		}
+	}
 	encoded, err := json.Marshal(merged)
 	// Progress and times go first: people and questions need the rest.
-	if err == nil && len(encoded) > maxVariables {
+	if err == nil && len(encoded)-work > limit {
 		maps.DeleteFunc(merged, func(name string, _ json.RawMessage) bool {
 			return strings.HasPrefix(name, NotePrefix) && !strings.HasPrefix(name, QuestionPrefix) &&
 				!strings.HasPrefix(name, AnswerPrefix) && !strings.HasPrefix(name, InputPrefix) &&
@@ -89,9 +100,12 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding variables: %w", err)
 	}
-	if len(encoded) > maxVariables {
-		return nil, fmt.Errorf("the variables take %d bytes together; the limit is %d", len(encoded),
-			maxVariables)
+	if work > limit {
+		return nil, fmt.Errorf("the notes with which this call could go on in another process, and its arguments, take %d bytes; the limit is %d: use fewer items at a time",
+			work, limit)
+	}
+	if rest := len(encoded) - work; rest > limit {
+		return nil, fmt.Errorf("the variables take %d bytes together; the limit is %d", rest, limit)
 	}
 	return encoded, nil
 }

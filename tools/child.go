@@ -57,7 +57,7 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.parent, d.audience.depth = parent.audience, parent.audience.depth+1
 	d.audience.far.Asks = parent.Asks()
-	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL,
+	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL, Lasts: true,
 		Variables: rawjson.Encode(map[string]string{tasks.AboveNote: parent.TaskID})})
 	spec.ClientName = parent.run.Task().Client
 	child := &Child{begun: make(chan struct{})}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"runnel/internal/pause"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/feed"
@@ -23,33 +26,51 @@ type Resumable interface {
 }
 
 // Resumes lets the call go on in another process, with the Resumable of this key. Its task gets a handle. It
-// fails if the task cannot be stored; false means that the state ends with this process, or cannot keep the
-// call's arguments, which hold a secret.
-func (c *Call) Resumes(ctx context.Context, key string) (bool, error) {
+// fails if the task cannot be stored; refused says why the call ends with this process all the same, for
+// people: its arguments are not stored, or there is no room for notes.
+func (c *Call) Resumes(ctx context.Context, key string) (refused string, _ error) {
 	if c.run == nil {
-		return false, nil
+		return "", nil
 	}
 	if err := c.run.Promote(ctx); err != nil {
-		return false, err
+		return "", err
 	}
 	if c.run.Secrets().Holds(c.Arguments) {
-		return false, nil
+		return "an argument holds a secret, which is not stored", nil
 	}
+	if len(c.Arguments) > maxArguments {
+		return fmt.Sprintf("the arguments have %d bytes: more than %d are not stored", len(c.Arguments), maxArguments), nil
+	}
+	notes := map[string]any{tasks.ResumeNote: key}
 	if len(c.run.Task().Arguments) == 0 && len(c.Arguments) > len("{}") {
-		if err := c.Remember(ctx, argumentsNote, c.Arguments); err != nil {
-			return false, err
-		}
+		notes[tasks.WorkPrefix+argumentsNote] = c.Arguments
 	}
-	return true, c.run.Resumes(ctx, key)
+	err := c.run.Remember(ctx, notes)
+	if full, ok := errors.AsType[*rpc.Error](err); ok && full.Code == mcp.CodeInvalidParams {
+		return full.Message, nil
+	}
+	return "", err
 }
+
+// maxArguments is how long the arguments of a call may be, in bytes, to be kept for another process. The work's
+// notes may take some 400 KiB more.
+const maxArguments = 128 << 10
 
 // argumentsNote has arguments that are too long to be kept with a task.
 const argumentsNote = ".arguments"
 
-// Remember notes something for the call in another process, under a name; nil forgets it. It is as durable as
-// the state, and nothing but a variable in memory if the call does not resume.
-func (c *Call) Remember(ctx context.Context, name string, value any) error {
-	return c.run.Remember(ctx, map[string]any{tasks.WorkPrefix + name: value})
+// Remember notes things for the call in another process, by name; nil forgets one. They are as durable as the
+// state, and ignored if the call does not go on elsewhere. All of them are written with each change, and may
+// take 512 KiB with the arguments.
+func (c *Call) Remember(ctx context.Context, notes map[string]any) error {
+	if tasks.Resumes(c.run.Task().Variables) == "" {
+		return nil
+	}
+	named := map[string]any{}
+	for name, value := range notes {
+		named[tasks.WorkPrefix+name] = value
+	}
+	return c.run.Remember(ctx, named)
 }
 
 // Remembered returns the notes of the call, by name, as JSON.

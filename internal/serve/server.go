@@ -99,6 +99,10 @@ func place() string {
 // newRunner makes the runner of the config's owner.
 func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.Observer,
 	log zerolog.Logger) *run.Runner {
+	lasting := time.Duration(conf.Tasks.MaxTTL)
+	if conf.Origin("tasks.maxTtl") == "" {
+		lasting = tasks.DefaultMaxLasting
+	}
 	return run.NewRunner(run.Options{
 		Place:        place(),
 		Fronts:       conf.HTTP.Addr != "" && !conf.State.InMemory(),
@@ -106,6 +110,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.O
 		Owner:        conf.Server.Owner,
 		TTL:          time.Duration(conf.Tasks.TTL),
 		MaxTTL:       time.Duration(conf.Tasks.MaxTTL),
+		MaxLasting:   lasting,
 		PollInterval: time.Duration(conf.Tasks.PollInterval),
 		Limits:       limits(conf),
 		Observer:     observer,

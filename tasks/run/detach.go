@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"runnel/internal/pause"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 )
@@ -126,8 +128,9 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 		// From here on the process before can note nothing more, if it only stood still: what it has noted
 		// until now is in the answer, and a write that it has begun fails, since the variables are others
 		// now.
-		if err := run.Remember(ctx, map[string]any{takenNote: rand.Text()}); err != nil {
-			r.o.Log.Warn().Err(err).Str("taskId", id).Msg("the runnel that ran this task before may still note what it does")
+		if err := run.noteTaken(ctx); err != nil {
+			run.cancel(err)
+			return nil, err
 		}
 		t = run.task
 	}
@@ -151,6 +154,30 @@ func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*
 	r.startWatching()
 	r.mu.Unlock()
 	return run, nil
+}
+
+// noteTaken changes the takenNote, and tries again while the state is away. It fails if another process has
+// taken or ended the task since, or ctx ends: then the task is left to others when this process ends. Where
+// there is no room for the note, the task goes on without it.
+func (r *Run) noteTaken(ctx context.Context) error {
+	for failed := false; ; failed = true {
+		err := r.Remember(ctx, map[string]any{takenNote: rand.Text()})
+		if err == nil || errors.Is(err, tasks.ErrFenced) || errors.Is(err, tasks.ErrEnded) {
+			return err
+		}
+		if full, ok := errors.AsType[*rpc.Error](err); ok && full.Code == mcp.CodeInvalidParams {
+			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).
+				Msg("the runnel that ran this task before may still note what it does")
+			return nil
+		}
+		if !failed {
+			r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).
+				Msg("a task that was left does not go on before this is stored; trying again")
+		}
+		if !pause.For(ctx, watchRetry) {
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Offer hands the task to a worker. The work calls it before it writes anything to the log, and must return

@@ -37,7 +37,8 @@ func (r *Run) abort(why error) {
 		r.leave()
 		return
 	}
-	r.finish(errClosed, mcp.TaskFailed, why.Error(), &tasks.Outcome{Result: mcp.ErrorResult(why.Error())})
+	r.finish(errClosed, mcp.TaskFailed, why.Error(),
+		&tasks.Outcome{Result: mcp.ErrorResult(why.Error()), Interrupted: why == errClosed})
 }
 
 // abortReason returns why the result of the work must not count, nil if it may.

@@ -14,16 +14,9 @@ import (
 // that takes it next (Runner.Left, Runner.Take) calls the work again, which finds out from its notes how far
 // it has come.
 
-// Resumes lets the task go on in another process, where resume tells which tool can continue it. The task
-// gets a handle. A state that ends with its process ignores it.
-func (r *Run) Resumes(ctx context.Context, resume string) error {
-	if err := r.Promote(ctx); err != nil {
-		return err
-	}
-	return r.Remember(ctx, map[string]any{tasks.ResumeNote: resume})
-}
-
-// Remember stores notes of the task, of the names tasks.ResumeNote or WorkPrefix and more; nil deletes one.
+// Remember stores notes of the task, of the names WorkPrefix and more, or tasks.ResumeNote: with that the task
+// goes on in another process, where its text says what can continue it. nil deletes one. A state that ends
+// with its process ignores them.
 func (r *Run) Remember(ctx context.Context, notes map[string]any) error {
 	if _, ok := r.runner.o.State.(tasks.Resumer); !ok {
 		return nil

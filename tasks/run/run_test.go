@@ -298,9 +298,13 @@ func TestTTLBounds(t *testing.T) {
 		24 * 3600e9:   24 * time.Hour,
 		24*3600e9 + 1: 24 * time.Hour,
 	} {
-		if got := r.ttl(asked); got != want {
+		if got := r.ttl(&Spec{TTL: asked}); got != want {
 			t.Errorf("ttl(%v) = %v, want %v", asked, got, want)
 		}
+	}
+	r = newRunner(t, Options{MaxTTL: time.Hour, MaxLasting: 48 * time.Hour})
+	if got := r.ttl(&Spec{TTL: 1<<63 - 1, Lasts: true}); got != 48*time.Hour {
+		t.Errorf("one that lasts gets %v", got)
 	}
 }
 

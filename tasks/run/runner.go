@@ -25,6 +25,7 @@ type Options struct {
 	Owner        string        // DefaultOwner: whose tasks the runner runs and finds
 	TTL          time.Duration // DefaultTTL: for a task whose requestor asks for no ttl
 	MaxTTL       time.Duration // DefaultMaxTTL
+	MaxLasting   time.Duration // MaxTTL: instead of it for a Spec that Lasts
 	PollInterval time.Duration // DefaultPollInterval: suggested to clients that poll
 	// 15 s: how long another process may take to cancel a task; more than a command's grace period.
 	AskTimeout time.Duration
@@ -117,6 +118,7 @@ func NewRunner(o Options) *Runner {
 	o.Owner = cmp.Or(o.Owner, tasks.DefaultOwner)
 	o.TTL = cmp.Or(o.TTL, tasks.DefaultTTL)
 	o.MaxTTL = cmp.Or(o.MaxTTL, tasks.DefaultMaxTTL)
+	o.MaxLasting = cmp.Or(o.MaxLasting, o.MaxTTL)
 	o.PollInterval = cmp.Or(o.PollInterval, tasks.DefaultPollInterval)
 	o.AskTimeout = cmp.Or(o.AskTimeout, 15*time.Second)
 	o.MaxLive = cmp.Or(o.MaxLive, tasks.DefaultMaxLive)
@@ -155,6 +157,8 @@ type Spec struct {
 	Late bool
 	// TTL is what the requestor asked for; 0 = nothing.
 	TTL time.Duration
+	// Lasts allows a ttl of MaxLasting.
+	Lasts bool
 	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.
 	Variables json.RawMessage
 	// Unrecorded keeps the run out of the history of calls: it looks after others.

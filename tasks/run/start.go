@@ -37,7 +37,7 @@ func (r *Runner) Make(ctx context.Context, spec Spec) (*Run, error) {
 		Status:    mcp.TaskWorking,
 		CreatedAt: now,
 		UpdatedAt: now,
-		TTL:       r.ttl(spec.TTL),
+		TTL:       r.ttl(&spec),
 		Variables: spec.Variables,
 		Merge:     spec.Merge,
 	})
@@ -80,11 +80,12 @@ func (r *Runner) newRun(spec Spec, t tasks.Task) *Run {
 }
 
 // ttl returns the granted ttl: what was asked for, within bounds.
-func (r *Runner) ttl(asked time.Duration) time.Duration {
-	if asked == 0 {
-		asked = r.o.TTL
+func (r *Runner) ttl(spec *Spec) time.Duration {
+	longest := r.o.MaxTTL
+	if spec.Lasts {
+		longest = r.o.MaxLasting
 	}
-	return min(max(asked, minTTL), r.o.MaxTTL)
+	return min(max(cmp.Or(spec.TTL, r.o.TTL), minTTL), longest)
 }
 
 // Begin starts the work of a run that Make or Take has returned; from then on Runner.Close waits for it. The

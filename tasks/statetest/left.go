@@ -3,7 +3,6 @@ package statetest
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"testing"
 
 	"runnel/partials"
@@ -27,8 +26,7 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 	begin := func(resume bool, note any) *run.Run {
 		return StartDelivered(t, a, func(ctx context.Context, task *run.Run) run.Done {
 			if resume {
-				if err := errors.Join(task.Resumes(ctx, "tool@1"),
-					task.Remember(ctx, map[string]any{tasks.WorkPrefix + "one": note})); err != nil {
+				if err := task.Remember(ctx, map[string]any{tasks.ResumeNote: "tool@1", tasks.WorkPrefix + "one": note}); err != nil {
 					return run.Done{Err: err}
 				}
 			}

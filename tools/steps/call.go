@@ -32,6 +32,7 @@ type call struct {
 
 	mu      sync.Mutex
 	records map[string]record // by key
+	unnoted map[string]any    // records of items that have ended, which are noted with the next one
 	ends    map[string]end    // by step
 	outputs map[string]string // by step, of those that placeholders name, once they were read
 	failed  string            // the step that has failed, so that no other begins
@@ -43,7 +44,7 @@ type end struct {
 	why      string // of one that has failed or was skipped
 	exitCode *int
 	answer   string   // of a question: yes or no
-	keys     []string // of the records whose tasks have its output
+	tasks    []string // those that have its output
 }
 
 const (
@@ -69,14 +70,14 @@ func (s *Steps) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 	if err := in.Begin(ctx); err != nil {
 		return nil, err
 	}
-	if lasts, err := in.Resumes(ctx, s.key); err != nil {
+	if refused, err := in.Resumes(ctx, s.key); err != nil {
 		return nil, fmt.Errorf("%s cannot be a task: %w", s.name, err)
-	} else if !lasts {
-		_ = out.WriteString("[an argument holds a secret, which is not stored: these steps end with this runnel]\n")
+	} else if refused != "" {
+		_ = out.WriteString("[" + refused + ": these steps end with this runnel]\n")
 	}
 	c := &call{tool: s, in: in, out: out, args: args, given: map[string]json.RawMessage{},
 		slots: make(chan struct{}, atOnce), done: map[string]chan struct{}{}, records: map[string]record{},
-		ends: map[string]end{}, outputs: map[string]string{}}
+		unnoted: map[string]any{}, ends: map[string]end{}, outputs: map[string]string{}}
 	_ = json.Unmarshal(in.Arguments, &c.given) // an object, as was checked before
 	for name, value := range s.in.Defaults {
 		if _, ok := c.given[name]; !ok {
@@ -128,7 +129,7 @@ func (c *call) recall() {
 // run runs a step, unless it has ended in an earlier process, and returns how it ended.
 func (c *call) run(ctx context.Context, s *step) end {
 	if r, ok := c.recorded(s.ID); ok && r.End != "" {
-		return end{status: r.End, why: r.Why, exitCode: r.ExitCode, answer: r.Answer, keys: r.Keys}
+		return end{status: r.End, why: r.Why, exitCode: r.ExitCode, answer: r.Answer, tasks: r.Tasks}
 	}
 	if ctx.Err() != nil {
 		return end{}
@@ -176,10 +177,9 @@ func (c *call) finish(ctx context.Context, s *step, e end) {
 		return
 	}
 	before, _ := c.recorded(s.ID)
-	r := record{End: e.status, Why: e.why, ExitCode: e.exitCode, Answer: e.answer, Keys: e.keys, Task: before.Task,
-		Attempt: before.Attempt}
+	r := record{End: e.status, Why: e.why, ExitCode: e.exitCode, Answer: e.answer, Tasks: e.tasks}
 	if before.End == "" {
-		if err := c.note(ctx, s.ID, r); err != nil {
+		if err := c.note(ctx, s.ID, r, c.recordsOf(s)...); err != nil {
 			if ctx.Err() == nil {
 				c.in.Log().Warn().Err(err).Str("taskId", c.in.TaskID).Str("step", s.ID).
 					Msg("the end of a step is not stored: in another process it would be looked up again")

@@ -1,13 +1,16 @@
 package steps
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -100,7 +103,7 @@ func newSteps(c *config.Config, name string, known func(string) bool, place stri
 	if wrong := config.CheckSteps(conf.Steps, func(of *config.Step) []string { return s.step(of.ID).needs }); wrong != nil {
 		return nil, wrong
 	}
-	if path := circle(c, name, nil); path != nil {
+	if path := circle(c, name); path != nil {
 		return nil, &config.Error{Key: "steps", Problem: "it runs itself, through " + strings.Join(path, ", "),
 			Allowed: "steps that end"}
 	}
@@ -114,19 +117,25 @@ func newSteps(c *config.Config, name string, known func(string) bool, place stri
 }
 
 // circle returns the tools by whose steps a tool runs itself, nil if it does not.
-func circle(c *config.Config, name string, path []string) []string {
-	path = append(path, name)
-	for _, s := range c.Tools[name].Steps {
-		if s.Tool == path[0] {
-			return append(path, s.Tool)
-		}
-		if len(c.Tools[s.Tool].Steps) > 0 && !slices.Contains(path, s.Tool) {
-			if found := circle(c, s.Tool, path); found != nil {
-				return found
+func circle(c *config.Config, name string) []string {
+	seen := map[string]bool{}
+	var from func(tool string, path []string) []string
+	from = func(tool string, path []string) []string {
+		path = append(path, tool)
+		for _, s := range c.Tools[tool].Steps {
+			if s.Tool == name {
+				return append(path, s.Tool)
+			}
+			if !seen[s.Tool] && len(c.Tools[s.Tool].Steps) > 0 {
+				seen[s.Tool] = true
+				if found := from(s.Tool, path); found != nil {
+					return found
+				}
 			}
 		}
+		return nil
 	}
-	return nil
+	return from(name, nil)
 }
 
 // step returns the step with an id.
@@ -142,28 +151,47 @@ func (s *Steps) step(id string) *step {
 func (s *Steps) parse(key string, of config.Step) (*step, error) {
 	made := &step{Step: of, needs: slices.Clone(of.Needs), when: parseCondition(of.When),
 		ask: inputs.ParseStep(of.Ask), foreach: inputs.ParseStep(of.Foreach)}
-	used := map[string][]string{"when": append(slices.Clone(made.when.left.Names), made.when.right.Names...),
-		"ask": made.ask.Names, "foreach": made.foreach.Names}
-	texts(of.With, func(text string) {
-		t := inputs.ParseStep(text)
-		used["with"] = append(used["with"], t.Names...)
-	})
-	for _, place := range slices.Sorted(maps.Keys(used)) {
-		for _, name := range used[place] {
-			id, isStep, wrong := s.check(name, place == "with" && of.Foreach != "")
+	written := map[string][]string{"when": {of.When}, "ask": {of.Ask}, "foreach": {of.Foreach}}
+	texts(of.With, func(text string) { written["with"] = append(written["with"], text) })
+	for _, place := range slices.Sorted(maps.Keys(written)) {
+		for _, text := range written[place] {
+			inEach := place == "with" && of.Foreach != ""
+			wrong := s.unclosed(text, inEach)
+			for _, name := range inputs.ParseStep(text).Names {
+				id, isStep, mistake := s.check(name, inEach)
+				if wrong = cmp.Or(wrong, mistake); wrong != nil {
+					break
+				}
+				if isStep && !slices.Contains(made.needs, id) {
+					made.needs = append(made.needs, id)
+				}
+				if isStep && strings.HasSuffix(name, ".output") && !slices.Contains(made.outputs, id) {
+					made.outputs = append(made.outputs, id)
+				}
+			}
 			if wrong != nil {
 				wrong.Key = config.Join(key, place)
 				return nil, wrong
 			}
-			if isStep && !slices.Contains(made.needs, id) {
-				made.needs = append(made.needs, id)
-			}
-			if isStep && strings.HasSuffix(name, ".output") && !slices.Contains(made.outputs, id) {
-				made.outputs = append(made.outputs, id)
-			}
 		}
 	}
 	return made, nil
+}
+
+// opened matches the beginning of a placeholder.
+var opened = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(\}?)`)
+})
+
+// unclosed returns what is wrong with a text whose placeholder has no end. One that names nothing may be meant
+// for another program.
+func (s *Steps) unclosed(text string, inEach bool) *config.Error {
+	for _, m := range opened().FindAllStringSubmatch(config.StepPlaceholder().ReplaceAllString(text, " "), -1) {
+		if _, _, unknown := s.check(m[1], inEach); unknown == nil || m[2] != "" {
+			return &config.Error{Problem: fmt.Sprintf("%q is not closed", m[0]), Allowed: "{{" + m[1] + "}}"}
+		}
+	}
+	return nil
 }
 
 // fields are what a placeholder says of a step.

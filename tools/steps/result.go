@@ -67,18 +67,24 @@ func (c *call) text(name string) string {
 	return output
 }
 
+// sole returns the name in a text that is a placeholder and nothing else, "" for any other.
+func sole(t *inputs.Template) string {
+	if len(t.Names) != 1 || !strings.HasPrefix(t.Text, "{{") || strings.Index(t.Text, "}}") != len(t.Text)-len("}}") {
+		return ""
+	}
+	return t.Names[0]
+}
+
 // argument returns the value of a text of with. One that is a placeholder and nothing else has the type of
 // what it names, and no value if that has none.
 func (c *call) argument(text string, item json.RawMessage) (value any, has bool) {
 	t := inputs.ParseStep(text)
-	if len(t.Names) == 1 && strings.HasPrefix(text, "{{") && strings.Index(text, "}}") == len(text)-len("}}") {
-		switch name := t.Names[0]; {
-		case name == "item" && item != nil:
-			return item, true
-		case !strings.Contains(name, "."):
-			given, ok := c.given[name]
-			return given, ok
-		}
+	switch name := sole(&t); {
+	case name == "item" && item != nil:
+		return item, true
+	case name != "" && !strings.Contains(name, "."):
+		given, ok := c.given[name]
+		return given, ok
 	}
 	return t.Fill(func(name string) string {
 		if name == "item" && item != nil {

@@ -24,6 +24,8 @@ func TestMistakes(t *testing.T) {
 		`[{id: b, tool: x}, {id: a, tool: x, when: "{{steps.b.size}}"}]`: "names nothing of a step",
 		`[{id: a, tool: x, with: {to: "{{item}}"}}]`:                     "placeholder {{item}} names no input",
 		"[{id: a, tool: x, retry: {times: 1000}}]":                       "1000 is out of range",
+		`[{id: a, ask: "Publish {{steps.a.output"}]`:                     `"{{steps.a.output" is not closed`,
+		`[{id: a, tool: x, with: {to: ["{{b}"]}}]`:                       `"{{b}" is not closed`,
 		"[{id: a, tool: s}]":                                             "it runs itself, through s, s",
 		"[{id: a, tool: x}]\n    shell: ls":                              "is impossible with steps",
 	} {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -20,13 +19,22 @@ import (
 
 // record is the note about a step, or about one of its tasks.
 type record struct {
-	Task     string   `json:"task,omitempty"`    // of the last attempt
+	Task     string   `json:"task,omitempty"`    // of the last attempt (tasks.Begun)
 	Attempt  int      `json:"attempt,omitempty"` // the first is 1
 	End      string   `json:"end,omitempty"`
 	Why      string   `json:"why,omitempty"`
 	ExitCode *int     `json:"exitCode,omitempty"`
 	Answer   string   `json:"answer,omitempty"`
-	Keys     []string `json:"keys,omitempty"` // of a step: the records of its tasks
+	Tasks    []string `json:"tasks,omitempty"` // of a step that has ended: those that have its output
+}
+
+// end returns how the task of the record ended.
+func (r record) end() end {
+	e := end{status: r.End, why: r.Why, exitCode: r.ExitCode}
+	if r.Task != "" {
+		e.tasks = []string{r.Task}
+	}
+	return e
 }
 
 // recorded returns the record of a key.
@@ -37,13 +45,30 @@ func (c *call) recorded(key string) (record, bool) {
 	return r, ok
 }
 
-// note stores the record of a key.
-func (c *call) note(ctx context.Context, key string, r record) error {
-	err := c.in.Remember(ctx, key, r)
+// note stores the record of a key, and deletes others. With it go the records of items that have ended since
+// the last note: until then, their ends are found in their tasks.
+func (c *call) note(ctx context.Context, key string, r record, others ...string) error {
+	c.mu.Lock()
+	notes := c.unnoted
+	c.unnoted = map[string]any{}
+	c.records[key], notes[key] = r, r
+	for _, other := range others {
+		notes[other] = nil
+	}
+	c.mu.Unlock()
+	return c.in.Remember(ctx, notes)
+}
+
+// recordsOf returns the keys of the records of a step's tasks, which the record of the step itself replaces.
+func (c *call) recordsOf(s *step) (keys []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.records[key] = r
-	return err
+	for key := range c.records {
+		if strings.HasPrefix(key, s.ID+".") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // limitItems bounds the tasks of one step.
@@ -52,9 +77,7 @@ const limitItems = 1000
 // work runs the tasks of a step.
 func (c *call) work(ctx context.Context, s *step) end {
 	if s.Foreach == "" {
-		e := c.task(ctx, s, s.ID+".1", nil)
-		e.keys = []string{s.ID + ".1"}
-		return e
+		return c.task(ctx, s, s.ID+".1", nil)
 	}
 	list, err := c.list(s)
 	if err == nil && len(list) > limitItems {
@@ -69,7 +92,6 @@ func (c *call) work(ctx context.Context, s *step) end {
 	begin := make(chan struct{}, atOnce) // bounds the goroutines
 	for i, item := range list {
 		key := fmt.Sprintf("%s.%d", s.ID, i+1)
-		whole.keys = append(whole.keys, key)
 		begin <- struct{}{}
 		if why := c.stopped(); why != "" {
 			<-begin
@@ -83,6 +105,7 @@ func (c *call) work(ctx context.Context, s *step) end {
 	}
 	all.Wait()
 	for i, e := range ends {
+		whole.tasks = append(whole.tasks, e.tasks...)
 		switch {
 		case e.status == "":
 			return end{}
@@ -95,10 +118,8 @@ func (c *call) work(ctx context.Context, s *step) end {
 
 // list returns the items of a foreach.
 func (c *call) list(s *step) ([]json.RawMessage, error) {
-	if names := s.foreach.Names; len(names) == 1 && strings.TrimSpace(s.Foreach) == s.Foreach {
-		if given, ok := c.given[names[0]]; ok {
-			return items(string(given))
-		}
+	if given, ok := c.given[sole(&s.foreach)]; ok {
+		return items(string(given))
 	}
 	return items(s.foreach.Fill(c.text))
 }
@@ -108,7 +129,7 @@ func (c *call) list(s *step) ([]json.RawMessage, error) {
 func (c *call) task(ctx context.Context, s *step, key string, item json.RawMessage) end {
 	r, _ := c.recorded(key)
 	if r.End != "" {
-		return end{status: r.End, why: r.Why, exitCode: r.ExitCode}
+		return r.end()
 	}
 	select {
 	case c.slots <- struct{}{}:
@@ -178,7 +199,7 @@ func (c *call) earlier(ctx context.Context, s *step, key string, r record) (e en
 	case "yes":
 		return end{}, false
 	case "no":
-		return c.close(ctx, key, r, end{status: failed, why: "it was cut off, and is not to be run again"}), true
+		return c.close(ctx, s, key, r, end{status: failed, why: "it was cut off, and is not to be run again"}), true
 	}
 	return end{}, true
 }
@@ -197,7 +218,7 @@ func (c *call) attempt(ctx context.Context, s *step, key string, attempt int, it
 		if ctx.Err() != nil {
 			return end{}
 		}
-		return c.close(ctx, key, record{Attempt: attempt}, end{status: failed, why: err.Error()})
+		return c.close(ctx, s, key, record{Attempt: attempt}, end{status: failed, why: err.Error()})
 	}
 	// The id first: a task that no note names would run twice.
 	if err := c.note(ctx, key, record{Task: child.ID(), Attempt: attempt}); err != nil {
@@ -229,20 +250,24 @@ func (c *call) ended(ctx context.Context, s *step, key string, attempt int, t *t
 	if e.status == failed && s.Retry != nil && attempt <= s.Retry.Times && c.worthAnother(s, e) {
 		return e
 	}
-	return c.close(ctx, key, r, e)
+	return c.close(ctx, s, key, r, e)
 }
 
-// close notes the end of a record.
-func (c *call) close(ctx context.Context, key string, r record, e end) end {
+// close notes the end of a record: soon, if its task tells it, too.
+func (c *call) close(ctx context.Context, s *step, key string, r record, e end) end {
 	r.End, r.Why, r.ExitCode = e.status, e.why, e.exitCode
-	if err := c.note(ctx, key, r); err != nil && ctx.Err() != nil {
+	if s.Foreach != "" && r.Task != "" && r.Answer == "" {
+		c.mu.Lock()
+		c.records[key], c.unnoted[key] = r, r
+		c.mu.Unlock()
+	} else if err := c.note(ctx, key, r); err != nil && ctx.Err() != nil {
 		return end{}
 	}
-	return e
+	return r.end()
 }
 
-// maxWhy is how much of what a failed task says is noted, in bytes.
-const maxWhy = 1 << 10
+// maxWhy is how much of what a failed task says is noted, in bytes: a thousand items may fail.
+const maxWhy = 200
 
 // endOf returns how a task ended.
 func endOf(t *tasks.Task) end {
@@ -303,24 +328,20 @@ const loadAgain = time.Second
 // output returns what a step has said: what its commands have printed, or the texts of its results.
 func (c *call) output(ctx context.Context, id string) (string, error) {
 	c.mu.Lock()
-	keys := slices.Clone(c.ends[id].keys)
+	of := c.ends[id].tasks
 	c.mu.Unlock()
 	var all strings.Builder
-	for i, key := range keys {
+	for i, task := range of {
 		if all.Len() >= maxOutput {
 			break
 		}
-		r, _ := c.recorded(key)
-		if r.Task == "" {
-			continue
-		}
-		t, err := c.in.Stored(ctx, r.Task)
+		t, err := c.in.Stored(ctx, task)
 		if err != nil {
-			return "", fmt.Errorf("task %s: %w", r.Task, err)
+			return "", fmt.Errorf("task %s: %w", task, err)
 		}
 		one, err := said(ctx, &t)
 		if err != nil {
-			return "", fmt.Errorf("task %s: %w", r.Task, err)
+			return "", fmt.Errorf("task %s: %w", task, err)
 		}
 		if i > 0 {
 			all.WriteString("\n")
