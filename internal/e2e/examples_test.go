@@ -66,7 +66,7 @@ func TestReadme(t *testing.T) {
 		checkLinks(t, page, string(text))
 		tryBlocks(t, page, string(text), tried)
 	}
-	if want := map[string]int{"script": 6, "config": 18, "host": 3, "install": 1,
+	if want := map[string]int{"script": 6, "config": 19, "host": 3, "install": 1,
 		"program": 2}; !maps.Equal(tried, want) {
 		t.Errorf("tried %v, want %v", tried, want)
 	}

@@ -57,6 +57,11 @@ func Decode(value string) (text string, ok bool) {
 	return string(raw), err == nil
 }
 
+// IsValue reports whether a text can be the value of a header (RFC 9110, 5.5).
+func IsValue(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f })
+}
+
 // IsToken reports whether a text can be the name of a header (RFC 9110, 5.6.2). httpguts has this function,
 // but brings a module for the names of hosts.
 func IsToken(text string) bool {

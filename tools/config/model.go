@@ -25,6 +25,8 @@ type Model struct {
 	URL  string `yaml:"url"`  // the base URL of its endpoint; default: the provider's
 	Name string `yaml:"name"` // the provider's name of the model
 	Key  string `yaml:"key"`  // sent with each request, and masked wherever runnel shows or keeps text
+	// Sent with each request, too; ${NAME} in a value is a secret.
+	Headers map[string]string `yaml:"headers"`
 
 	System string `yaml:"system"` // both with placeholders
 	Prompt string `yaml:"prompt"`
@@ -144,8 +146,8 @@ func (c *Command) CompleteModel() (err error) {
 	sampling := m.API == APISampling
 	check(m.Name != "" || sampling, "model", "names no model", "name, such as claude-sonnet-4-5")
 	check(m.Prompt != "", "model", "asks nothing", "prompt, with the inputs of the tool: {{name}}")
-	check(!sampling || m.Key == "" && m.URL == "", "model",
-		"has a key or a url, and the client's own model needs none", "neither")
+	check(!sampling || m.Key == "" && m.URL == "" && len(m.Headers) == 0, "model",
+		"has a key, a url or headers, and the client's own model needs none", "none of them")
 	check(!sampling || len(m.Tools) == 0, "model.tools", "is impossible with api: sampling", "another api")
 	check(!sampling || len(m.Extra) == 0, "model.extra", "is impossible with api: sampling", "another api")
 	check(1 <= m.MaxTokens && m.MaxTokens <= limitMaxTokens, "model.maxTokens",
@@ -225,11 +227,23 @@ func Expand(text string, vars []string) (filled, unset string) {
 	return filled, unset
 }
 
-// modelSecrets returns the keys of the models, which are secrets by themselves, and the mistakes in them.
+// modelSecrets returns what is secret by itself of the models, and the mistakes in it: their keys, and the
+// variables in their headers. Such a variable that is too short for a secret is none.
 func (c *Config) modelSecrets(vars []string) (values []string, errs []error) {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
 		m := c.Tools[name].Model
-		if m == nil || m.Key == "" {
+		if m == nil {
+			continue
+		}
+		for _, value := range m.Headers {
+			for _, reference := range variableReference().FindAllString(value, -1) {
+				filled, _ := Expand(reference, vars)
+				if secrets.CheckValue(filled) == nil {
+					values = append(values, filled)
+				}
+			}
+		}
+		if m.Key == "" {
 			continue
 		}
 		key, unset := Expand(m.Key, vars)

@@ -11,13 +11,11 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"runnel/internal/pause"
 	"runnel/internal/sse"
 	"runnel/rpc/rawjson"
-	"runnel/tools/config"
 )
 
 // ask asks for the next answer, again if an attempt fails in a way that may pass. What came of such an
@@ -112,26 +110,21 @@ func (c *call) request(ctx context.Context, a *answer) error {
 
 // exchange makes an HTTP request, and hands on the events of its answer.
 func (c *call) exchange(ctx context.Context, take func(event []byte) error) error {
-	base, header, err := c.endpoint()
+	path, body := c.api.request(&c.talk)
+	at, header, err := c.endpoint(path)
 	if err != nil {
 		return err
 	}
-	path, body := c.api.request(&c.talk)
 	encoded := rawjson.Encode(body)
 	if len(c.conf.Extra) > 0 {
 		encoded = rawjson.Merge(encoded, c.conf.Extra)
 	}
 	c.sent = len(encoded)
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, base, bytes.NewReader(encoded))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(encoded))
 	if err != nil {
 		return &failure{message: "the url cannot be read"}
 	}
-	r.URL.Path = strings.TrimSuffix(r.URL.Path, "/") + path // before a query
-	for name, value := range header {
-		r.Header.Set(name, value)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "runnel")
+	r.Header = header
 	response, err := c.http().Do(r)
 	if err != nil {
 		if about, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which may hold a secret
@@ -154,28 +147,4 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 		return &failure{message: fmt.Sprintf("%s answers with %q and not with a stream: %s", r.URL.Host, kind,
 			text)}
 	}
-}
-
-// endpoint returns the base URL and the headers of requests.
-func (m *Model) endpoint() (base string, header map[string]string, err error) {
-	base, unset := config.Expand(m.conf.URL, m.vars)
-	key, unsetKey := config.Expand(m.conf.Key, m.vars)
-	switch {
-	case unset != "":
-		return "", nil, &failure{message: fmt.Sprintf("model.url needs the variable %s, which is not set", unset)}
-	case unsetKey != "":
-		return "", nil, &failure{message: "model.key needs the variable " + unsetKey +
-			", which is not set where runnel runs"}
-	}
-	return base, m.api.authorize(key), nil
-}
-
-// newHTTP makes the client of a model. HTTP/2, proxies of the environment and the system's roots are those of
-// net/http.
-func newHTTP() *http.Client {
-	via := http.DefaultTransport.(*http.Transport).Clone()
-	via.MaxIdleConnsPerHost = 16
-	return &http.Client{Transport: via, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // the key is not meant for another server
-	}}
 }

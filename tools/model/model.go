@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -143,23 +142,6 @@ func (m *Model) buildTexts() (err error) {
 			return &config.Error{Key: m.in.Key([]string{"properties", name}),
 				Problem: "the model does not get it", Allowed: "{{" + name + "}} in model.prompt or model.system"}
 		}
-	}
-	return nil
-}
-
-// buildAPI checks the URL.
-func (m *Model) buildAPI() error {
-	m.api = apis[m.conf.API]
-	if m.conf.API == config.APISampling || strings.Contains(m.conf.URL, "${") { // known when it is called
-		return nil
-	}
-	u, err := url.Parse(m.conf.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return &config.Error{Key: "model.url", Problem: "is not the URL of a server",
-			Allowed: "http:// or https://, then a host, such as https://api.openai.com/v1"}
-	}
-	if m.conf.API == "openai" {
-		m.api = chat{own: u.Hostname() == "api.openai.com"}
 	}
 	return nil
 }

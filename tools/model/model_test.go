@@ -255,7 +255,10 @@ func TestMistakes(t *testing.T) {
 		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [ask]}}`:             `maxConcurrent: would make the model wait for itself`,
 		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [b]}}
   b: {steps: [{id: c, tool: ask}]}`: `maxConcurrent: would make the model wait for itself`,
-		`{model: {api: sampling, prompt: x, key: abcdefgh}}`: `has a key or a url, and the client's own model needs none`,
+		`{model: {api: sampling, prompt: x, key: abcdefgh}}`:              `has a key, a url or headers, and the client's own model needs none`,
+		`{model: {` + base + `, headers: {Host: x}}, input: {a: {}}}`:     `model.headers.Host: is runnel's own to send`,
+		`{model: {` + base + `, headers: {"a b": x}}, input: {a: {}}}`:    `model.headers: the name of a header has characters that cannot be sent`,
+		`{model: {` + base + `, headers: {X-A: "b\nc"}}, input: {a: {}}}`: `model.headers.X-A: has a character that no header may have`,
 	} {
 		c, err := config.Parse("r.yaml", []byte("tools:\n  ask: "+text+"\n"))
 		if err == nil {
@@ -287,6 +290,40 @@ func TestKeyIsASecret(t *testing.T) {
 	}
 	if said, err := parse("${UNSET}"); err != nil || !strings.Contains(said, "s3cr3t") {
 		t.Errorf("a key that is not set: %q, %v", said, err)
+	}
+}
+
+// Headers of the config are sent with each request, instead of runnel's own, too; what they take from
+// variables is masked if it is long enough for a secret.
+func TestHeaders(t *testing.T) {
+	more := `url: "http://there/base", headers: {X-Title: my tests, X-Team: "team ${TEAM}/${SHORT}", authorization: "Basic ${OTHER}", User-Agent: me},`
+	text := strings.Replace(question("openai"), `url: "http://there/base",`, more, 1)
+	vars := []string{"KEY=s3cr3t-key", "TEAM=t34m-s3cr3t", "OTHER=0th3r-s3cr3t", "SHORT=x"}
+	synctest.Test(t, func(t *testing.T) {
+		m := parse(t, text)
+		m.vars = vars
+		called, asked := ask(t, m, modeltest.Answer{Tokens: []string{"fine"}})
+		if called.Text() != "fine" {
+			t.Fatalf("%q", called.Text())
+		}
+		for name, want := range map[string]string{"X-Title": "my tests", "X-Team": "team t34m-s3cr3t/x", "Authorization": "Basic 0th3r-s3cr3t", "User-Agent": "me"} {
+			if got := strings.Join(asked[0].Header.Values(name), "; "); got != want {
+				t.Errorf("%s: %q, want %q", name, got, want)
+			}
+		}
+		m.vars = vars[:2]
+		called, asked = ask(t, m, modeltest.Answer{Tokens: []string{"fine"}})
+		if !strings.Contains(called.Text(), "needs the variable ") || len(asked) > 0 {
+			t.Errorf("%q, %d requests", called.Text(), len(asked))
+		}
+	})
+	c, err := config.Parse("r.yaml", []byte("tools:\n  ask: "+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := c.MakeSecrets(vars, nil)
+	if got := set.String("t34m-s3cr3t 0th3r-s3cr3t s3cr3t-key x my tests"); err != nil || got != "*** *** *** x my tests" {
+		t.Errorf("%q, %v", got, err)
 	}
 }
 

@@ -83,12 +83,9 @@ func (o *Options) check() error {
 		case slices.Contains([]string{"Accept", "Content-Type", "Content-Length", "Connection",
 			"Transfer-Encoding", "Host", "Last-Event-Id"}, name), strings.HasPrefix(name, "Mcp-"):
 			return fmt.Errorf("the header %s is runnel's own to send", name)
-		case slices.ContainsFunc(values, func(v string) bool { return strings.ContainsFunc(v, isControl) }):
+		case slices.ContainsFunc(values, func(v string) bool { return !headers.IsValue(v) }):
 			return fmt.Errorf("the value of the header %s has characters that cannot be sent", name)
 		}
 	}
 	return nil
 }
-
-// isControl reports whether a rune is not allowed in the value of a header (RFC 9110, 5.5).
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
