@@ -30,9 +30,9 @@ func (m *Model) buildAPI() error {
 	if m.conf.API == config.APISampling || strings.Contains(m.conf.URL, "${") { // known when it is called
 		return nil
 	}
-	u, err := url.Parse(m.conf.URL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
-		return &config.Error{Key: "model.url", Problem: "is not the URL of a server", Allowed: allowedURL}
+	u, ok := parseURL(m.conf.URL)
+	if !ok {
+		return &config.Error{Key: "model.url", Problem: notURL, Allowed: allowedURL}
 	}
 	if m.conf.API == "openai" {
 		m.api = chat{own: u.Hostname() == "api.openai.com"}
@@ -40,7 +40,14 @@ func (m *Model) buildAPI() error {
 	return nil
 }
 
+// parseURL reads the URL of a server.
+func parseURL(text string) (u *url.URL, ok bool) {
+	u, err := url.Parse(text)
+	return u, err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
 const (
+	notURL      = "is not the URL of a server"
 	allowedURL  = "http:// or https://, then a host, such as https://api.openai.com/v1"
 	notInHeader = "has a character that no header may have, such as the end of a line"
 )
@@ -49,12 +56,17 @@ const (
 var ownHeaders = []string{"Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host",
 	"Transfer-Encoding"}
 
-// endpoint returns the URL and the headers of requests to a path of the API.
+// endpoint returns the URL and the headers of requests to a path of the API. The error is a *failure, which no
+// attempt changes.
 func (m *Model) endpoint(path string) (at string, header http.Header, err error) {
 	fill := func(key, text string) (filled string) {
 		filled, unset := config.Expand(text, m.vars)
-		if unset != "" && err == nil {
+		switch {
+		case err != nil:
+		case unset != "":
 			err = &failure{message: fmt.Sprintf("%s needs the variable %s, which is not set where runnel runs", key, unset)}
+		case !headers.IsValue(filled):
+			err = &failure{message: key + " " + notInHeader}
 		}
 		return filled
 	}
@@ -63,18 +75,33 @@ func (m *Model) endpoint(path string) (at string, header http.Header, err error)
 	for name, value := range m.api.authorize(key) {
 		header.Set(name, value)
 	}
-	for name, value := range m.conf.Headers {
-		header.Set(name, fill("model.headers."+name, value))
+	for _, name := range slices.Sorted(maps.Keys(m.conf.Headers)) {
+		header.Set(name, fill("model.headers."+name, m.conf.Headers[name]))
 	}
 	if err != nil {
 		return "", nil, err
 	}
-	u, err := url.Parse(at)
-	if err != nil {
-		return "", nil, &failure{message: "the url cannot be read"}
+	u, ok := parseURL(at)
+	if !ok {
+		return "", nil, &failure{message: "model.url " + notURL + ": it must be " + allowedURL}
 	}
-	u.Path = strings.TrimSuffix(u.Path, "/") + path // before a query
+	u.Path = pathBelow(u.Path, path) // before a query
 	return u.String(), header, nil
+}
+
+// pathBelow returns the path of an API below that of a base URL, which may have its beginning already: what a
+// base URL is, libraries and providers say in more than one way.
+func pathBelow(base, path string) string {
+	base = strings.TrimSuffix(base, "/")
+	if strings.HasSuffix(base, path) {
+		return base
+	}
+	for _, begin := range []string{"/v1", "/api"} {
+		if strings.HasPrefix(path, begin+"/") {
+			base = strings.TrimSuffix(base, begin)
+		}
+	}
+	return base + path
 }
 
 // newHTTP makes the client of a model. HTTP/2, proxies of the environment and the system's roots are those of

@@ -2,6 +2,8 @@ package model
 
 import (
 	"cmp"
+	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -40,6 +42,13 @@ func asFailure(err error, masked *secrets.Set) *failure {
 	return &f
 }
 
+// mayPass reports whether a request that has got no answer is worth another attempt: not one to a server that
+// is not trusted, or speaks no TLS.
+func mayPass(err error) bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	return !untrusted && !errors.Is(err, http.ErrSchemeMismatch)
+}
+
 // unreadable is the failure of an event that is not what it should be.
 func unreadable(err error) error {
 	if err == nil {
@@ -61,15 +70,18 @@ func refusal(response *http.Response, now time.Time) *failure {
 	status := response.StatusCode
 	says := strings.TrimSpace(string(text))
 	code := ""
-	if rawjson.IsObject(text) {
+	if rawjson.IsObject(text) && json.Valid(text) {
 		of := rawjson.Member(text, "error")
 		code = rawjson.StringMember(of, "code")
 		says = cmp.Or(rawjson.StringMember(of, "message"), rawjson.StringMember(text, "message"),
 			rawjson.StringMember(text, "error"), says) // as OpenAI and Anthropic, gateways and Ollama have it
 	}
 	f := &failure{message: fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))}
-	if status == 529 {
+	switch status {
+	case 529:
 		f.message = "HTTP 529 Overloaded"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		f.message += " at " + response.Request.URL.Path // model.url may lead to another one than is meant
 	}
 	if says != "" {
 		f.message += ": " + says

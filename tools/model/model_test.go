@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 		"wrong key": {answers: []modeltest.Answer{{Status: 401, Says: `{"error":{"message":"bad key s3cr3t-key"}}`}},
 			requests: 1, failsWith: "HTTP 401 Unauthorized: bad key s3cr3t-key"}, // this Runner masks nothing
 		"ollama's": {answers: []modeltest.Answer{{Status: 404, Says: `{"error":"model 'm-1' not found"}`}},
-			requests: 1, failsWith: "HTTP 404 Not Found: model 'm-1' not found"},
+			requests: 1, failsWith: "HTTP 404 Not Found at /base/chat/completions: model 'm-1' not found"},
 		"elsewhere": {answers: []modeltest.Answer{{Status: 307, Header: after("Location", "http://elsewhere/")}},
 			requests: 1, failsWith: "HTTP 307 Temporary Redirect: redirects are not followed: name the place that it leads to (url)"},
 	} {
