@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"runnel/internal/pause"
 )
 
 // Answer is what the provider says to one request.
@@ -23,11 +25,12 @@ type Answer struct {
 
 	Status  int // other than 200 and 0: a refusal, with Says
 	Header  map[string]string
-	Says    string // the body of a refusal
-	Fault   string // an event that comes after the text, instead of the end
-	CutAt   int    // the connection is lost after so many bytes; 0 = it is not
-	Silence bool   // nothing comes after the text, and the connection stays
-	Stays   bool   // the connection stays after the end
+	Says    string        // the body of a refusal
+	Fault   string        // an event that comes after the text, instead of the end
+	CutAt   int           // the connection is lost after so many bytes; 0 = it is not
+	Silence bool          // nothing comes after the text, or after Says, and the connection stays
+	Beats   time.Duration // Fault comes again and again, so often, until the client closes the connection
+	Stays   bool          // the connection stays after the end
 }
 
 // Call is a call of a tool.
@@ -84,6 +87,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if answer.Status != 0 && answer.Status != http.StatusOK {
 		w.WriteHeader(answer.Status)
 		_, _ = io.WriteString(w, answer.Says)
+		if answer.Silence {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}
 		return
 	}
 	var spell func(*Answer) (before, pieces, after []string)
@@ -113,9 +120,7 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out.write(before...)
 	for _, piece := range pieces {
 		if answer.Pace > 0 {
-			select {
-			case <-time.After(answer.Pace):
-			case <-r.Context().Done():
+			if !pause.For(r.Context(), answer.Pace) {
 				return
 			}
 		}
@@ -126,6 +131,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 	case answer.Fault != "":
 		out.write(answer.Fault)
+		for answer.Beats > 0 && pause.For(r.Context(), answer.Beats) {
+			out.write(answer.Fault)
+		}
 	default:
 		out.write(after...)
 		if answer.Stays {

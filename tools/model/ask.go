@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -67,6 +68,9 @@ var errSilent = errors.New("silent")
 // stream.
 const patienceAtEnd = 2 * time.Second
 
+// patienceForRefusal is how long the body of a refusal is read, which is short.
+const patienceForRefusal = 5 * time.Second
+
 // maxEvent bounds an event of an answer, in bytes.
 const maxEvent = 8 << 20
 
@@ -78,14 +82,15 @@ func (c *call) request(ctx context.Context, a *answer) error {
 	silence := time.AfterFunc(patience, func() { cancel(errSilent) })
 	defer silence.Stop()
 	take := c.api.answer(a)
-	err := c.exchange(ctx, func(event []byte) (err error) {
+	err := c.exchange(ctx, func(event []byte) error {
+		if isPing(event) {
+			return nil
+		}
 		ended := a.ended
 		if !ended {
 			silence.Stop() // a client that reads slowly is not the provider's silence
 		}
-		if len(bytes.TrimSpace(event)) > 0 { // else it only says that the connection lives
-			err = take(event)
-		}
+		err := take(event)
 		switch {
 		case !a.ended:
 			silence.Reset(patience)
@@ -108,6 +113,19 @@ func (c *call) request(ctx context.Context, a *answer) error {
 	return err
 }
 
+// isPing reports whether an event only says that the connection lives, as comments and empty lines do.
+func isPing(event []byte) bool {
+	if len(event) > maxPing {
+		return false
+	}
+	var e struct{ Type string }
+	_ = json.Unmarshal(event, &e) // what cannot be read is not a ping
+	return len(bytes.TrimSpace(event)) == 0 || e.Type == "ping" || e.Type == "keepalive"
+}
+
+// maxPing is longer than any ping, in bytes.
+const maxPing = 200
+
 // exchange makes an HTTP request, and hands on the events of its answer.
 func (c *call) exchange(ctx context.Context, take func(event []byte) error) error {
 	path, body := c.api.request(&c.talk)
@@ -125,18 +143,24 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 		return &failure{message: "the url cannot be read"}
 	}
 	r.Header = header
-	response, err := c.http().Do(r)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	response, err := c.http().Do(r.WithContext(ctx))
 	if err != nil {
 		if about, ok := errors.AsType[*url.Error](err); ok { // it quotes the URL, which may hold a secret
 			err = about.Err
 		}
-		return &failure{message: fmt.Sprintf("%s: %v", r.URL.Host, err), again: true}
+		return &failure{message: fmt.Sprintf("%s: %v", r.URL.Host, err), again: mayPass(err)}
 	}
 	defer response.Body.Close()
+	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	streams := response.StatusCode == http.StatusOK && (kind == "text/event-stream" || kind == "application/x-ndjson")
+	if !streams {
+		defer time.AfterFunc(patienceForRefusal, cancel).Stop()
+	}
 	if response.StatusCode != http.StatusOK {
 		return refusal(response, time.Now())
 	}
-	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	switch kind {
 	case "text/event-stream":
 		return sse.Read(response.Body, maxEvent, func(e sse.Event) error { return take(e.Data) })

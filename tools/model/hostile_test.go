@@ -2,6 +2,9 @@ package model
 
 import (
 	"fmt"
+	"io"
+	"log"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,6 +12,7 @@ import (
 
 	"runnel/internal/modeltest"
 	"runnel/tools/secrets"
+	"runnel/tools/toolstest"
 )
 
 // A failure without a word is a failure all the same.
@@ -74,10 +78,10 @@ func TestFaultsAreMaskedBeforeTheyAreCut(t *testing.T) {
 func TestRefusalsOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for says, want := range map[string]string{`{"detail":"Not Found"}`: `{"detail":"Not Found"}`,
-			"<p>no\n</p>":           "<p>no </p>",
-			`{"message":"gateway"}`: "gateway", `{"error":{"code":7}}`: `{"error":{"code":7}}`} {
+			"<p>no\n</p>": "<p>no </p>",
+			`{"error":`:   `{"error":`, `{"message":"gateway"}`: "gateway", `{"error":{"code":7}}`: `{"error":{"code":7}}`} {
 			called, _ := ask(t, parse(t, question("openai")), modeltest.Answer{Status: 404, Says: says})
-			if called.Text() != "HTTP 404 Not Found: "+want {
+			if called.Text() != "HTTP 404 Not Found at /base/chat/completions: "+want {
 				t.Errorf("%s: %q", says, called.Text())
 			}
 		}
@@ -117,7 +121,7 @@ func TestConnectionStaysAfterTheAnswer(t *testing.T) {
 
 // An answer takes a bounded amount of memory, whatever it is made of.
 func TestAnswersAreBounded(t *testing.T) {
-	large := strings.Repeat("x", 1<<20) // quoted by hand: %q takes long under -race
+	large := strings.Repeat("x", 64<<10) // quoted by hand: %q takes long under -race
 	for name, events := range map[string]func(n int) string{
 		"anthropic thinking": func(n int) string {
 			const begin = `{"type":"content_block_start","content_block":{"type":"thinking","thinking":""}}` + "\n"
@@ -144,7 +148,8 @@ func TestAnswersAreBounded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			api, _, _ := strings.Cut(name, " ")
-			take := apis[api].answer(&answer{write: func(string) error { return nil }})
+			// What has come before leaves room for four events.
+			take := apis[api].answer(&answer{size: maxAnswer - 4*len(large), write: func(string) error { return nil }})
 			for n := range 16 {
 				for event := range strings.SplitSeq(events(n), "\n") {
 					if err := take([]byte(event)); err != nil {
@@ -155,7 +160,7 @@ func TestAnswersAreBounded(t *testing.T) {
 					}
 				}
 			}
-			t.Error("16 MiB were taken")
+			t.Error("it has taken more than its limit")
 		})
 	}
 }
@@ -180,4 +185,86 @@ func TestCallsAsOthersSendThem(t *testing.T) {
 	if got, want := fmt.Sprintf("%s", a.calls), "[{a f {\"n\":1}} {b g {}} {c h {}}]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// Errors that no attempt can change are not tried again: they say what is wrong.
+func TestLastingErrors(t *testing.T) {
+	for name, test := range map[string]struct{ vars, url, want string }{
+		"scheme":         {"KEY=k", "ftp://there", `model.url is not the URL of a server`},
+		"no URL":         {"KEY=k", "there:80", `model.url is not the URL of a server`},
+		"line in key":    {"KEY=s3cr3t\nkey", "http://there", "model.key has a character that no header may have"},
+		"line in header": {"KEY=k", "http://there", "model.headers.X-Team has a character that no header may have"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			m := parse(t, strings.Replace(question("openai"), `"http://there/base"`, `"${URL}", headers: {X-Team: "${TEAM}"}`, 1))
+			team := "TEAM=blue"
+			if name == "line in header" {
+				team += "\n"
+			}
+			m.vars = []string{test.vars, "URL=" + test.url, team}
+			called, asked := ask(t, m, modeltest.Answer{Tokens: []string{"fine"}})
+			if !called.IsError || !strings.HasPrefix(called.Text(), test.want) || called.Output != "" || len(asked) > 0 ||
+				strings.Contains(called.Text(), "s3cr3t") {
+				t.Errorf("%s: %q, output %q, want %s", name, called.Text(), called.Output, test.want)
+			}
+		})
+	}
+}
+
+// A server whose certificate is not trusted, or that speaks no TLS, is asked once.
+func TestServersThatAreNotTrusted(t *testing.T) {
+	handler := &modeltest.Endpoint{Answers: []modeltest.Answer{{Tokens: []string{"fine"}}}}
+	own, plain := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
+	own.Config.ErrorLog = log.New(io.Discard, "", 0)
+	own.StartTLS()
+	defer own.Close()
+	defer plain.Close()
+	for url, want := range map[string]string{own.URL: "certificate", "https" + strings.TrimPrefix(plain.URL, "http"): "HTTP response to HTTPS client"} {
+		m := parse(t, strings.Replace(question("openai"), "http://there/base", url, 1))
+		for range 2 {
+			called := toolstest.Call(t, m, map[string]string{"what": "x"})
+			if !called.IsError || !strings.Contains(called.Text(), want) || strings.Contains(called.Output+called.Text(), "attempt") {
+				t.Errorf("%s: %q, output %q", url, called.Text(), called.Output)
+			}
+		}
+	}
+}
+
+// The base URL may have the beginning of the path already, as other libraries want it, or all of it.
+func TestURLWithPath(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, test := range [][3]string{{"anthropic", "http://there/v1", "/v1/messages"}, {"anthropic", "http://there/x/v1/", "/x/v1/messages"},
+			{"anthropic", "http://there/v1/messages", "/v1/messages"}, {"openai", "http://there/v1/chat/completions?v=1", "/v1/chat/completions"},
+			{"ollama", "http://there/api", "/api/chat"}, {"openai", "http://there/chat", "/chat/chat/completions"}, {"responses", "http://there", "/responses"}} {
+			m := parse(t, strings.Replace(question(test[0]), "http://there/base", test[1], 1))
+			called, asked := ask(t, m, modeltest.Answer{Tokens: []string{"fine"}})
+			if called.Text() != "fine" || asked[0].Path != test[2] {
+				t.Errorf("%s: %q, asked at %s", test[:2], called.Text(), asked[0].Path)
+			}
+		}
+		m := parse(t, strings.Replace(question("openai"), "http://there/base", "http://there/v2", 1))
+		if called, _ := ask(t, m, modeltest.Answer{Status: 404}); called.Text() != "HTTP 404 Not Found at /v2/chat/completions" {
+			t.Errorf("%q", called.Text())
+		}
+	})
+}
+
+// A refusal whose body does not end, and an answer of pings alone, do not keep a call.
+func TestSlowProviders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		called, _ := ask(t, parse(t, question("openai")), modeltest.Answer{Status: 400, Says: "no such", Silence: true})
+		if took := time.Since(began); !called.IsError || called.Text() != "HTTP 400 Bad Request: no such" || took > time.Minute {
+			t.Errorf("%q after %v", called.Text(), took)
+		}
+		for api, ping := range map[string]string{"anthropic": "event: ping\ndata: {\"type\": \"ping\"}\n\n", "openai": ": PROCESSING\n\n",
+			"responses": "event: keepalive\ndata: {\"type\":\"keepalive\",\"sequence_number\":1}\n\n", "ollama": "\n"} {
+			began = time.Now()
+			called, _ := ask(t, parse(t, question(api)), modeltest.Answer{Tokens: []string{"half"}, Fault: ping, Beats: time.Minute},
+				modeltest.Answer{Tokens: []string{"fine"}})
+			if took := time.Since(began); took > time.Hour || called.Output != "half\n[attempt 2: nothing came for 10m]\nfine" {
+				t.Errorf("%s: %q after %v", api, called.Output, took)
+			}
+		}
+	})
 }
