@@ -46,8 +46,8 @@ func (anthropic) request(c *conversation) (path string, body any) {
 	if tools != nil {
 		request["tools"] = tools
 	}
-	if c.schema != nil {
-		request["output_config"] = object{"format": object{"type": "json_schema", "schema": c.schema}}
+	if schema := closed(c.schema); schema != nil {
+		request["output_config"] = object{"format": object{"type": "json_schema", "schema": schema}}
 	}
 	return "/v1/messages", request
 }

@@ -218,26 +218,3 @@ func chatTurn(text []byte, pieces []*chatCall) (said any, calls []toolCall) {
 	}
 	return object{"role": "assistant", "content": string(text), "tool_calls": list}, calls
 }
-
-// isStrict reports whether OpenAI can hold an answer to a schema exactly: each of its objects requires all of
-// its properties and has no others (https://platform.openai.com/docs/guides/structured-outputs).
-func isStrict(schema json.RawMessage) bool {
-	var s struct {
-		Properties map[string]json.RawMessage
-		Required   []string
-		Additional json.RawMessage `json:"additionalProperties"`
-		Items      json.RawMessage
-	}
-	if json.Unmarshal(schema, &s) != nil {
-		return false
-	}
-	if s.Properties != nil && (string(s.Additional) != "false" || len(s.Required) != len(s.Properties)) {
-		return false
-	}
-	for _, property := range s.Properties {
-		if !isStrict(property) {
-			return false
-		}
-	}
-	return s.Items == nil || isStrict(s.Items)
-}

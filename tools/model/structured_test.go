@@ -18,8 +18,8 @@ func TestStructured(t *testing.T) {
 	const exact = `, outputSchema: {type: object, properties: {n: {type: integer}}, required: [n], additionalProperties: false}`
 	const loose = `, outputSchema: {properties: {n: {type: integer}}}`
 	for api, want := range map[string][3]string{
-		"anthropic": {`"output_config":{"format":{"schema":{"additionalProperties":false,"properties":{"n":{"type":"integer"}},"required":["n"],"type":"object"},"type":"json_schema"}}`,
-			`"schema":{"properties":{"n":{"type":"integer"}},"type":"object"}`, `"max_tokens"`},
+		"anthropic": {`"output_config":{"format":{"schema":{"properties":{"n":{"type":"integer"}},"required":["n"],"type":"object","additionalProperties":false},"type":"json_schema"}}`,
+			`"schema":{"properties":{"n":{"type":"integer"}},"type":"object","additionalProperties":false}`, `"max_tokens"`},
 		"openai":    {`"response_format":{"json_schema":{"name":"answer","schema":{"additionalProperties":false,`, `"strict":false},"type":"json_schema"}`, `"response_format":{"type":"json_object"}`},
 		"responses": {`"text":{"format":{"name":"answer","schema":{"additionalProperties":false,`, `"strict":false,"type":"json_schema"}}`, `"text":{"format":{"type":"json_object"}}`},
 		"ollama":    {`"format":{"additionalProperties":false,`, `"format":{"properties":`, `"format":"json"`},
@@ -37,6 +37,44 @@ func TestStructured(t *testing.T) {
 					}
 				})
 			})
+		}
+	}
+}
+
+// OpenAI is asked to be strict with what it can hold to, and Anthropic gets closed objects and the keywords
+// that it takes, or no schema.
+func TestSchemasOfProviders(t *testing.T) {
+	const n = `"properties":{"n":{"type":"integer"}}`
+	const inner, closedInner = `{"type":"object",` + n + `}`, `{"type":"object",` + n + `,"additionalProperties":false}`
+	for schema, want := range map[string]struct {
+		strict bool
+		closed string
+	}{
+		`{"type":"object"}`:                 {},
+		`{}`:                                {},
+		`true`:                              {},
+		`{"type":"object","properties":{}}`: {},
+		`{"type":"object",` + n + `}`:       {false, closedInner},
+		`{"type":"object",` + n + `,"required":["n"]}`:                                                                                                     {false, `{"type":"object",` + n + `,"required":["n"],"additionalProperties":false}`},
+		`{"type":"object",` + n + `,"additionalProperties":false}`:                                                                                         {false, closedInner},
+		`{"additionalProperties":false,"type":"object",` + n + `,"required":["n"]}`:                                                                        {true, `{"type":"object",` + n + `,"required":["n"],"additionalProperties":false}`},
+		`{"type":"object",` + n + `,"required":["m"],"additionalProperties":false}`:                                                                        {},
+		`{"type":"object",` + n + `,"additionalProperties":{"type":"string"}}`:                                                                             {},
+		`{"type":"object",` + n + `,"additionalProperties":true}`:                                                                                          {},
+		`{"type":"object","patternProperties":{"a":{}},` + n + `}`:                                                                                         {},
+		`{"type":"object","properties":{"a":{}},"required":["a"],"additionalProperties":false}`:                                                            {},
+		`{"type":"object","properties":{"a":{"anyOf":[` + inner + `,{"type":"null"}]}},"required":["a"],"additionalProperties":false}`:                     {false, `{"type":"object","properties":{"a":{"anyOf":[` + closedInner + `,{"type":"null"}]}},"required":["a"],"additionalProperties":false}`},
+		`{"type":"object","properties":{"a":{"type":"array","items":` + inner + `}},"required":["a"],"additionalProperties":false}`:                        {false, `{"type":"object","properties":{"a":{"type":"array","items":` + closedInner + `}},"required":["a"],"additionalProperties":false}`},
+		`{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"required":["a"],"additionalProperties":false,"$defs":{"b":{"type":["object","null"]}}}`: {},
+		`{"type":"object","properties":{"a":{"type":"integer","minimum":3}},"required":["a"],"additionalProperties":false}`:                                {true, `{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}`},
+		`{"type":"object","properties":{"a":{"type":"string","minLength":3}},"required":["a"],"additionalProperties":false}`:                               {false, `{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}`},
+		`{"type":"object","anyOf":[` + inner + `],"properties":{"n":{"type":"null"}},"required":["n"],"additionalProperties":false}`:                       {false, `{"type":"object","anyOf":[` + closedInner + `],"properties":{"n":{"type":"null"}},"required":["n"],"additionalProperties":false}`},
+		`{"type":"object","oneOf":[` + inner + `],"properties":{"n":{"type":"null"}},"required":["n"],"additionalProperties":false}`:                       {},
+	} {
+		for range 2 {
+			if strict, sent := isStrict([]byte(schema)), string(closed([]byte(schema))); strict != want.strict || sent != want.closed {
+				t.Errorf("%s:\nstrict %v, Anthropic gets %s\nwant   %v, %s", schema, strict, sent, want.strict, want.closed)
+			}
 		}
 	}
 }
