@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"runnel/internal/shorten"
 	"runnel/rpc/mcp"
@@ -34,6 +35,7 @@ func (c *call) converse(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		c.talk.fit(results)
 		c.talk.rounds = append(c.talk.rounds, round{a.said, results})
 	}
 }
@@ -65,9 +67,16 @@ func nameFor(tool string) string { return shorten.Cut(strings.ReplaceAll(tool, "
 const sideBySide = 8
 
 // runTools runs what an answer calls, and returns what came of it, in the order of the calls. The error is
-// that of ctx or of the output.
+// that of ctx or of the output; all that it has begun has ended then.
 func (c *call) runTools(ctx context.Context, names map[string]string,
 	calls []toolCall) (results []result, err error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	note := func(line string) {
+		if err := c.note(line); err != nil {
+			end(err)
+		}
+	}
 	for some := range slices.Chunk(calls, sideBySide) {
 		children := make([]*tools.Child, len(some))
 		begun := len(results)
@@ -79,10 +88,7 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 				r.text, r.failed = err.Error(), true
 			}
 			results = append(results, r)
-			line := fmt.Sprintf("[%s %s]", shorten.Clip(call.name, 64), begins(children[i], r.text))
-			if err := c.note(line); err != nil {
-				return nil, err
-			}
+			note(fmt.Sprintf("[%s %s]", shorten.Clip(call.name, 64), begins(children[i], r.text)))
 			if children[i] != nil {
 				children[i].Begin()
 			}
@@ -107,9 +113,7 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 			if why != "" {
 				ended += ", " + why
 			}
-			if err := c.note(fmt.Sprintf("[%s: %s]", r.name, ended)); err != nil {
-				return nil, err
-			}
+			note(fmt.Sprintf("[%s: %s]", r.name, ended))
 		}
 		stop()
 		if ctx.Err() != nil {
@@ -117,6 +121,41 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 		}
 	}
 	return results, nil
+}
+
+const (
+	// maxResult bounds what a model reads of the result of a tool, in bytes without the line that says what is
+	// left out; maxResults bounds that of all results of a call, which is more than the largest model reads.
+	maxResult  = 256 << 10
+	maxResults = 4 << 20
+	// leastResult is the least of a result that is worth its room.
+	leastResult = 1 << 10
+)
+
+// fit shortens the results that a conversation has no room for to their heads and tails.
+func (c *conversation) fit(results []result) {
+	left := maxResults
+	for i := range c.rounds {
+		for _, r := range c.rounds[i].results {
+			left -= len(r.text)
+		}
+	}
+	for i := range results {
+		r := &results[i]
+		room := min(maxResult, left/(len(results)-i))
+		switch {
+		case len(r.text) <= room:
+		case room < leastResult:
+			r.text = shorten.LeftOut(int64(len(r.text)), "bytes", "the results of this call are too long")
+		default:
+			head, from := shorten.Cut(r.text, room/2), len(r.text)-room/2
+			for !utf8.RuneStart(r.text[from]) {
+				from++
+			}
+			r.text = head + "\n" + shorten.LeftOut(int64(from-len(head)), "bytes", "") + "\n" + r.text[from:]
+		}
+		left = max(left-len(r.text), 0)
+	}
 }
 
 // begins says what becomes of a call: the task that it runs as, or what is wrong with it.

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"runnel/internal/modeltest"
+	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tools"
 	"runnel/tools/toolstest"
@@ -100,6 +102,80 @@ func TestRoundsEnd(t *testing.T) {
 			stop()
 		}
 	})
+}
+
+// When the output takes no more, the tools of the model have ended before its call has.
+func TestRoundsWithoutOutput(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			var cancelled atomic.Bool
+			own := partials.NewLog(nil)
+			others := []tools.Tool{
+				tools.Func("my.add", "Adds.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+					own.Close()
+					return mcp.Result("3"), nil
+				}),
+				tools.Func("slow", "Waits.", func(ctx context.Context, _ struct{}, _ *tools.Output) (*mcp.CallToolResult, error) {
+					<-ctx.Done()
+					cancelled.Store(true)
+					return nil, context.Cause(ctx)
+				}),
+			}
+			m := parse(t, strings.Replace(with("openai", ""), "[my.add]", "[my.add, slow]", 1))
+			provider := &modeltest.Endpoint{Answers: []modeltest.Answer{{Calls: []modeltest.Call{{ID: "1", Name: "my_add", Arguments: `{}`},
+				{ID: "2", Name: "slow", Arguments: `{}`}}}}}
+			stop := through(m, provider)
+			called := toolstest.Call(t, onLog{m, own, func() {
+				synctest.Wait()
+				if !cancelled.Load() {
+					t.Error("a tool runs when the call has ended")
+				}
+			}}, map[string]string{"what": "x"}, others...)
+			stop()
+			if !called.IsError || len(provider.Requests()) != 1 {
+				t.Errorf("%v %q, %d requests", called.IsError, called.Text(), len(provider.Requests()))
+			}
+		}
+	})
+}
+
+// onLog is a model that writes to a log of a test. over is called when its call has ended.
+type onLog struct {
+	*Model
+	log  *partials.Log
+	over func()
+}
+
+func (o onLog) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*mcp.CallToolResult, error) {
+	defer o.over()
+	return o.Model.Call(ctx, in, tools.NewOutput(ctx, o.log, nil))
+}
+
+// What a model reads of the results of its tools is bounded, each and all together.
+func TestResultsAreBounded(t *testing.T) {
+	long := "begin\n"
+	for i := range 300 {
+		long += fmt.Sprintf("%d%s\n", i, strings.Repeat("x", 1000))
+	}
+	long += "the end"
+	c := &conversation{}
+	for range 30 {
+		results := []result{{text: long}, {text: "short"}}
+		c.fit(results)
+		c.rounds = append(c.rounds, round{results: results})
+	}
+	sum := 0
+	for i, r := range c.rounds {
+		first := r.results[0].text
+		if i < 8 && (!strings.HasPrefix(first, "begin\n") || !strings.HasSuffix(first, "the end") || !strings.Contains(first, "left out")) ||
+			len(first) > maxResult+200 || i == 29 && !strings.Contains(first, fmt.Sprintf("%d bytes", len(long))) {
+			t.Errorf("round %d: %d bytes: %.200q", i, len(first), first)
+		}
+		sum += len(first) + len(r.results[1].text)
+	}
+	if sum > maxResults+len(c.rounds)*200 {
+		t.Errorf("%d bytes", sum)
+	}
 }
 
 // A tool that runs when the time of the call is over is cancelled.
