@@ -49,6 +49,31 @@ func (c *Call) CanAsk() bool {
 	return asks.AsksByForm()
 }
 
+// Confirm asks the user whether a call of a tool may begin, unless that was confirmed where the call was made.
+// refused is the result of the call if the answer is no. A client that cannot ask refuses with an error,
+// unless mayRun.
+func (c *Call) Confirm(ctx context.Context, tool, question string,
+	mayRun bool) (refused *mcp.CallToolResult, err error) {
+	if c.Confirmed {
+		return nil, nil
+	}
+	answer, err := c.Ask(ctx, Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	switch {
+	case errors.Is(err, ErrCannotAsk) && mayRun:
+		return nil, nil
+	case errors.Is(err, ErrCannotAsk):
+		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w; the user can run it in a terminal: runnel call %[1]s", tool, err)
+	case err != nil:
+		return nil, fmt.Errorf("asking the user: %w", err)
+	case answer.Action == mcp.ElicitAccept:
+		return nil, nil
+	case answer.Action == mcp.ElicitDecline:
+		return mcp.ErrorResult("not run: the user declined"), nil
+	default:
+		return mcp.ErrorResult("not run: the user dismissed the question"), nil
+	}
+}
+
 // Request sends the call's client a request of another server, and returns its answer; both pass as they are.
 // Only a client of the handshake era can be sent what runnel does not know. A client of the stateless era
 // finds the request in the answer to the call, or in its task. A form is a question of the call's task: if it

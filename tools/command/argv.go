@@ -70,6 +70,9 @@ next:
 	return argv, nil
 }
 
+// maxWord is how much of a word an error shows, in bytes.
+const maxWord = 200
+
 // checkOption refuses a word that a caller has made an option, since options of ssh, git, tar, find and many
 // others run commands. What the config says itself is its author's: a default, the options of a word that
 // begins as the config has it, what follows "--".
@@ -81,7 +84,7 @@ func checkOption(in *inputs.Inputs, t *word, filled string, value func(name stri
 		defaults, _ := inputs.Spell(in.Defaults[name])
 		if !in.Options[name] && !slices.Contains(defaults.Values, value(name)) {
 			return fmt.Errorf(`argument %q: %s begins with "-", so that the command would read it as an option. Give another value. If options are wanted here, the tool's config can allow them (options: [%s])`,
-				name, strconv.Quote(shorten.Cut(filled, maxShown)), name)
+				name, strconv.Quote(shorten.Cut(filled, maxWord)), name)
 		}
 	}
 	return nil

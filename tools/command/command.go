@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -117,40 +116,11 @@ func (c *Command) Call(ctx context.Context, in *tools.Call, out *tools.Output) (
 
 // confirm asks the user whether to run the command. If the answer is no, it returns the call's result.
 func (c *Command) confirm(ctx context.Context, in *tools.Call, args inputs.Arguments) (*mcp.CallToolResult, error) {
-	if c.asks == nil || in.Confirmed {
+	if c.asks == nil {
 		return nil, nil
 	}
-	question := c.asks.Fill(func(name string) string { return shown(args[name].Values) })
-	answer, err := in.Ask(ctx, tools.Question{Message: question,
-		Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
-	switch {
-	case errors.Is(err, tools.ErrCannotAsk) && c.config.ConfirmFallback == "run":
-		return nil, nil
-	case errors.Is(err, tools.ErrCannotAsk):
-		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w; the user can run it in a terminal: runnel call %[1]s", c.name, err)
-	case err != nil:
-		return nil, fmt.Errorf("asking the user: %w", err)
-	case answer.Action == mcp.ElicitAccept:
-		return nil, nil
-	case answer.Action == mcp.ElicitDecline:
-		return mcp.ErrorResult("not run: the user declined"), nil
-	default:
-		return mcp.ErrorResult("not run: the user dismissed the question"), nil
-	}
-}
-
-// maxShown is how much of an argument a question shows, in bytes: a person reads it in one line.
-const maxShown = 200
-
-// shown returns an argument for a person: in quotes, so that it is clear what the model has said, and with
-// every character that could hide or move others as its escape.
-func shown(values []string) string {
-	said := strings.Join(values, " ")
-	quoted := strconv.QuoteToGraphic(shorten.Cut(said, maxShown))
-	if n := len(said) - maxShown; n > 0 {
-		quoted += fmt.Sprintf(" (and %d more bytes)", n)
-	}
-	return quoted
+	question := c.asks.Fill(func(name string) string { return args[name].Quoted() })
+	return in.Confirm(ctx, c.name, question, c.config.ConfirmFallback == "run")
 }
 
 // prepare fills in the placeholders and finds the program.

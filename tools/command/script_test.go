@@ -137,7 +137,7 @@ func TestQuestionShowsWhatTheModelSaid(t *testing.T) {
 		strings.Repeat("a", 16000): `"` + strings.Repeat("a", 200) + `" (and 15800 more bytes)`,
 	} {
 		for range 2 {
-			if got := shown([]string{value}); got != want {
+			if got := (inputs.Argument{Values: []string{value}}).Quoted(); got != want {
 				t.Errorf("%.50q: %s", value, got)
 			}
 		}

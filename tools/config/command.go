@@ -184,6 +184,22 @@ func IsClass(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, letters+"0123456789_-") == ""
 }
 
+// completeOffer completes the keys of a call's way to its worker: the question before it, and the queue.
+func (c *Command) completeOffer(check func(fine bool, key, problem, allowed string)) {
+	c.ConfirmFallback = cmp.Or(c.ConfirmFallback, "refuse")
+	c.Priority = cmp.Or(c.Priority, "normal")
+	c.QueueTimeout = cmp.Or(c.QueueTimeout, new(DefaultQueueTimeout))
+	check(slices.Contains([]string{"refuse", "run"}, c.ConfirmFallback), "confirmFallback",
+		fmt.Sprintf("%q is unknown", c.ConfirmFallback), "refuse, run")
+	check(slices.Contains([]string{"low", "normal", "high"}, c.Priority), "priority",
+		fmt.Sprintf("%q is unknown", c.Priority), "low, normal, high")
+	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs),
+		"1 to 64 letters, digits, - and _")
+	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs",
+		"is impossible with task: forbidden, since a worker's call is a task", "task: optional")
+	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
+}
+
 // Complete fills in the defaults. It returns an *Error for a value that is unknown or out of range.
 func (c *Command) Complete() (err error) {
 	check := func(fine bool, key, problem, allowed string) {
@@ -212,8 +228,6 @@ func (c *Command) Complete() (err error) {
 	word("ansi", &c.ANSI, "strip", "keep")
 	word("output", &c.Output, "text", "lines")
 	word("task", (*string)(&c.Task), "optional", "required", "forbidden")
-	word("priority", &c.Priority, "low", "normal", "high")
-	word("confirmFallback", &c.ConfirmFallback, "refuse", "run")
 	word("structured", &c.Structured, StructuredNone, StructuredSummary, StructuredJSON)
 	check(!c.Pty || runtime.GOOS != "windows", "pty", "a terminal is available on Unix only", "false")
 	check(!c.Pty || c.Stderr == "merge", "stderr",
@@ -221,12 +235,9 @@ func (c *Command) Complete() (err error) {
 	check(c.Detach != DetachAlways ||
 		c.Task != mcp.TaskForbidden, "detach",
 		"is impossible with task: forbidden, since a detached call is a task", "never")
-	check(c.Runs == "" || IsClass(c.Runs), "runs", fmt.Sprintf("%q is not a class of workers", c.Runs),
-		"1 to 64 letters, digits, - and _")
 	check(c.Runs == "" || c.Detach != DetachAlways, "detach",
 		"is impossible with runs: a worker's call outlives this process anyway", "never")
-	check(c.Runs == "" || c.Task != mcp.TaskForbidden, "runs",
-		"is impossible with task: forbidden, since a worker's call is a task", "task: optional")
+	c.completeOffer(check)
 	if wrong := c.Retry.complete(); wrong != nil {
 		check(false, Join("retry", wrong.Key), wrong.Problem, wrong.Allowed)
 	}
@@ -235,7 +246,6 @@ func (c *Command) Complete() (err error) {
 			err = wrong
 		}
 	}
-	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)),
 		fmt.Sprintf("at most %d", limitWatch))
 	for i := range c.Watch {

@@ -67,12 +67,9 @@ func (c *Command) fillDefaults() {
 	c.Encoding = cmp.Or(c.Encoding, text.AutoEncoding)
 	c.Output = cmp.Or(c.Output, "text")
 	c.Task = cmp.Or(c.Task, mcp.TaskOptional)
-	c.ConfirmFallback = cmp.Or(c.ConfirmFallback, "refuse")
-	c.Priority = cmp.Or(c.Priority, "normal")
 	c.Structured = cmp.Or(c.Structured, StructuredNone)
 	c.Detach = cmp.Or(c.Detach, DetachAuto)
 	c.Grace = cmp.Or(c.Grace, new(Duration(5*time.Second))) // most programs need less to clean up
-	c.QueueTimeout = cmp.Or(c.QueueTimeout, new(DefaultQueueTimeout))
 	c.MaxOutput = cmp.Or(c.MaxOutput, new(DefaultMaxOutput))
 	if c.OkExitCodes == nil {
 		c.OkExitCodes = []int{0}

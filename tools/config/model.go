@@ -123,7 +123,7 @@ var modelURLs = map[string]string{
 // modelKeys are the keys of a tool that go together with "model:".
 var modelKeys = []string{"title", "description", "annotations", "_meta", "model", "input", "required", "dir",
 	"timeout", "idleTimeout", "task", "maxConcurrent", "maxOutput", "maxResult", "structured", "outputSchema",
-	"notify"}
+	"confirm", "confirmFallback", "runs", "queueTimeout", "priority", "retry", "notify"}
 
 // CompleteModel is Complete for a tool with a model.
 func (c *Command) CompleteModel() (err error) {
@@ -178,6 +178,13 @@ func (c *Command) CompleteModel() (err error) {
 	check(c.IdleTimeout >= 0, "idleTimeout", c.IdleTimeout.String()+" is negative", "0 or more")
 	check(c.MaxConcurrent >= 0, "maxConcurrent", fmt.Sprintf("%d is negative", c.MaxConcurrent),
 		"1 or more; 0 = no limit")
+	c.completeOffer(check)
+	// With On, it is the mapping, which is for exit codes.
+	check(c.Retry.Times >= 0 && c.Retry.Times <= limitRetry && c.Retry.Backoff == nil && !c.Retry.Timeout &&
+		(c.Retry.Times == 0 || c.Retry.On != nil && len(c.Retry.On) == 0), "retry",
+		"is more than how often a call is begun again after the death of its worker",
+		fmt.Sprintf("0 to %d; model.retries is how often a request is made again", limitRetry))
+	check(c.Runs == "" || m.API != APISampling, "runs", "is impossible with api: sampling", "another api")
 	c.MaxOutput = cmp.Or(c.MaxOutput, new(DefaultMaxOutput))
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
 	check(slices.Contains([]mcp.TaskSupport{mcp.TaskOptional, mcp.TaskRequired, mcp.TaskForbidden}, c.Task),

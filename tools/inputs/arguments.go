@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
+
+	"runnel/internal/shorten"
 )
 
 // Argument is the value of one argument as text: a list for an array, otherwise one string.
@@ -15,6 +18,20 @@ type Argument struct {
 
 // Joined returns the argument as one string, with one element of an array per line.
 func (a Argument) Joined() string { return strings.Join(a.Values, "\n") }
+
+// maxQuoted is how much of an argument a question shows, in bytes: a person reads it in one line.
+const maxQuoted = 200
+
+// Quoted returns the argument for a person: in quotes, so that it is clear what the model has said, and with
+// every character that could hide or move others as its escape.
+func (a Argument) Quoted() string {
+	said := strings.Join(a.Values, " ")
+	quoted := strconv.QuoteToGraphic(shorten.Cut(said, maxQuoted))
+	if n := len(said) - maxQuoted; n > 0 {
+		quoted += fmt.Sprintf(" (and %d more bytes)", n)
+	}
+	return quoted
+}
 
 // Arguments are those that have a value, by name. null and the empty array have none.
 type Arguments map[string]Argument

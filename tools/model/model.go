@@ -14,6 +14,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
+	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tools"
 	"runnel/tools/config"
@@ -28,6 +29,7 @@ type Model struct {
 	config config.Command // defaults filled in
 	conf   *config.Model  // of config
 	in     *inputs.Inputs
+	asks   *inputs.Template // the question before a call; nil = none
 	system *inputs.Template // nil = none
 	prompt *inputs.Template
 	// pictures are the inputs that are; a path is below dir.
@@ -143,7 +145,10 @@ func (m *Model) buildTexts() (err error) {
 				Problem: "the model does not get it", Allowed: "{{" + name + "}} in model.prompt or model.system"}
 		}
 	}
-	return nil
+	if m.config.Confirm != "" {
+		m.asks, err = m.in.Template("confirm", m.config.Confirm)
+	}
+	return err
 }
 
 // buildOutput checks the schema of the answer.
@@ -199,7 +204,8 @@ const modelGrace = time.Second
 
 // Traits implements tools.Kind.
 func (m *Model) Traits() tools.Traits {
-	return tools.Traits{Grace: modelGrace, AtOnce: m.config.MaxConcurrent, MaxResult: m.maxResult()}
+	return tools.Traits{Grace: modelGrace, AtOnce: m.config.MaxConcurrent, MaxResult: m.maxResult(),
+		Detached: m.config.Runs != "", Confirms: m.asks != nil, Repeatable: m.config.Retry.Times > 0}
 }
 
 // maxResult returns the limit that the config gives the result's text, in bytes; 0 if it gives none.
@@ -245,6 +251,21 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
 	}
+	if m.asks != nil {
+		question := m.asks.Fill(func(name string) string { return args[name].Quoted() })
+		refused, err := in.Confirm(ctx, m.name, question, m.config.ConfirmFallback == "run")
+		if refused != nil || err != nil {
+			return refused, err
+		}
+	}
+	if m.config.Runs != "" {
+		o := tasks.Offer{Class: m.config.Runs, Priority: tasks.Priority(m.config.Priority), Confirmed: m.asks != nil,
+			Timeout: time.Duration(*m.config.QueueTimeout), Retries: m.config.Retry.Times}
+		if err := in.Offer(ctx, o, nil); err != nil {
+			return nil, fmt.Errorf("%s cannot be run by a worker: %w", m.name, err)
+		}
+		return nil, nil
+	}
 	pictures, err := m.readPictures(args)
 	if err != nil {
 		return mcp.ErrorResult(err.Error()), nil
@@ -254,6 +275,9 @@ func (m *Model) Call(ctx context.Context, in *tools.Call, out *tools.Output) (*m
 		return nil, err
 	}
 	defer leave()
+	if err := in.Begin(ctx); err != nil {
+		return nil, err
+	}
 	value := func(name string) string {
 		if slices.Contains(m.pictures, name) {
 			return "(the picture " + name + ")"

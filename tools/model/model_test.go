@@ -255,10 +255,17 @@ func TestMistakes(t *testing.T) {
 		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [ask]}}`:             `maxConcurrent: would make the model wait for itself`,
 		`{maxConcurrent: 1, model: {api: openai, name: m, prompt: x, tools: [b]}}
   b: {steps: [{id: c, tool: ask}]}`: `maxConcurrent: would make the model wait for itself`,
-		`{model: {api: sampling, prompt: x, key: abcdefgh}}`:              `has a key, a url or headers, and the client's own model needs none`,
-		`{model: {` + base + `, headers: {Host: x}}, input: {a: {}}}`:     `model.headers.Host: is runnel's own to send`,
-		`{model: {` + base + `, headers: {"a b": x}}, input: {a: {}}}`:    `model.headers: the name of a header has characters that cannot be sent`,
-		`{model: {` + base + `, headers: {X-A: "b\nc"}}, input: {a: {}}}`: `model.headers.X-A: has a character that no header may have`,
+		`{model: {` + base + `}, input: {a: {}}, retry: {times: 2}}`:        `retry: is more than how often a call is begun again after the death of its worker (allowed: 0 to 100; model.retries`,
+		`{model: {` + base + `}, input: {a: {}}, runs: "a b"}`:              `runs: "a b" is not a class of workers`,
+		`{model: {` + base + `}, input: {a: {}}, runs: a, task: forbidden}`: `runs: is impossible with task: forbidden`,
+		`{model: {` + base + `}, input: {a: {}}, confirm: "{{b}}"}`:         `confirm: placeholder {{b}} names no input`,
+		`{model: {` + base + `}, input: {a: {}}, confirmFallback: ask}`:     `confirmFallback: "ask" is unknown`,
+		`{model: {` + base + `}, input: {a: {}}, env: {A: b}}`:              `env: is for commands, and this tool has a model`,
+		`{model: {api: sampling, prompt: x}, runs: a}`:                      `runs: is impossible with api: sampling`,
+		`{model: {api: sampling, prompt: x, key: abcdefgh}}`:                `has a key, a url or headers, and the client's own model needs none`,
+		`{model: {` + base + `, headers: {Host: x}}, input: {a: {}}}`:       `model.headers.Host: is runnel's own to send`,
+		`{model: {` + base + `, headers: {"a b": x}}, input: {a: {}}}`:      `model.headers: the name of a header has characters that cannot be sent`,
+		`{model: {` + base + `, headers: {X-A: "b\nc"}}, input: {a: {}}}`:   `model.headers.X-A: has a character that no header may have`,
 	} {
 		c, err := config.Parse("r.yaml", []byte("tools:\n  ask: "+text+"\n"))
 		if err == nil {
@@ -336,6 +343,20 @@ func TestUnsetKey(t *testing.T) {
 			t.Errorf("%q, %d requests", called.Text(), len(asked))
 		}
 	})
+}
+
+// A model that costs money may need a yes first: a client that cannot ask its user gets none, unless the config
+// lets it.
+func TestModelConfirm(t *testing.T) {
+	for more, want := range map[string]string{``: "not run: ask must be confirmed by the user", `, confirmFallback: run`: "fine"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := parse(t, strings.TrimSuffix(question("openai"), "}")+`, confirm: "Say {{what}}?"`+more+`}`)
+			called, asked := ask(t, m, modeltest.Answer{Tokens: []string{"fine"}})
+			if !strings.HasPrefix(called.Text(), want) || called.IsError != (len(asked) == 0) {
+				t.Errorf("%v %q, %d requests", called.IsError, called.Text(), len(asked))
+			}
+		})
+	}
 }
 
 // Calls beyond maxConcurrent wait for each other, as long as their clients do.
