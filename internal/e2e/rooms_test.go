@@ -128,9 +128,9 @@ var rooms = map[string][]string{
 		"runnel/tools/process", "runnel/tools/proxy", "runnel/tools/sandbox", "runnel/tools/schema",
 		"runnel/tools/text", "runnel/tools/secrets"},
 	// A language model behind a tool.
-	"runnel/tools/model": {"runnel/internal/sse", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
-		"runnel/tasks", "runnel/tasks/run", "runnel/tools", "runnel/tools/config", "runnel/tools/inputs",
-		"runnel/tools/schema", "runnel/tools/secrets", "runnel/tools/text"},
+	"runnel/tools/model": {"runnel/internal/headers", "runnel/internal/sse", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
+		"runnel/tasks", "runnel/tasks/run", "runnel/tools", "runnel/tools/artifacts", "runnel/tools/config",
+		"runnel/tools/inputs", "runnel/tools/schema", "runnel/tools/secrets", "runnel/tools/text"},
 	// Providers of models for tests and for an example.
 	"runnel/internal/modeltest": {},
 	// What the clock starts.

@@ -2,6 +2,7 @@ package modeltest
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -46,6 +47,12 @@ func chat(a *Answer) (before, pieces, after []string) {
 	for _, token := range a.Tokens {
 		pieces = append(pieces, chunk(`{"content":`+quote(token)+`}`, "null"))
 	}
+	for range 2 { // it may repeat them
+		for _, image := range a.Images {
+			after = append(after, chunk(fmt.Sprintf(`{"role":"assistant","content":"","images":[{"type":"image_url","image_url":{"url":"data:image/png;base64,%s"},"index":0}]}`,
+				base64.StdEncoding.EncodeToString(image)), "null"))
+		}
+	}
 	stop := "stop"
 	for i, call := range a.Calls {
 		stop = "tool_calls"
@@ -81,6 +88,12 @@ func responses(a *Answer) (before, pieces, after []string) {
 		event("response.output_text.done", `"item_id":"msg_1","output_index":0,"content_index":0,"text":`+text),
 		event("response.output_item.done", `"output_index":0,"item":{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":`+text+`}]}`),
 	}
+	output := ""
+	for i, image := range a.Images {
+		item := fmt.Sprintf(`{"id":"ig_%d","type":"image_generation_call","status":"completed","background":"opaque","output_format":"png","quality":"high","result":%s,"revised_prompt":"a dot","size":"1024x1024"}`, i, quote(base64.StdEncoding.EncodeToString(image)))
+		after = append(after, event("response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, i+1, item)))
+		output = item
+	}
 	for i, call := range a.Calls {
 		item := fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":%s,"name":%s,"arguments":%s}`, i, quote(call.ID), quote(call.Name), quote(call.Arguments))
 		after = append(after,
@@ -92,8 +105,8 @@ func responses(a *Answer) (before, pieces, after []string) {
 		kind, details = "response.incomplete", `{"reason":`+quote(a.Stop)+`}`
 	}
 	return before, pieces, append(after, event(kind, fmt.Sprintf(
-		`"response":{"id":"resp_1","object":"response","status":%s,"incomplete_details":%s,"error":null,"output":[],"usage":{"input_tokens":%d,"input_tokens_details":{"cached_tokens":0},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}}`,
-		quote(strings.TrimPrefix(kind, "response.")), details, a.Input, a.Output, a.Input+a.Output)))
+		`"response":{"id":"resp_1","object":"response","status":%s,"incomplete_details":%s,"error":null,"output":[%s],"usage":{"input_tokens":%d,"input_tokens_details":{"cached_tokens":0},"output_tokens":%d,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":%d}}`,
+		quote(strings.TrimPrefix(kind, "response.")), details, output, a.Input, a.Output, a.Input+a.Output)))
 }
 
 // ollama spells an answer as Ollama does, in lines.

@@ -18,6 +18,7 @@ import (
 type Answer struct {
 	Tokens []string // pieces of the text
 	Calls  []Call   // of tools, after the text
+	Images [][]byte // pictures, after the text; only of chat completions and Responses
 	Pace   time.Duration
 	Stop   string // why it stops, as the API has it; "" = it is at its end
 

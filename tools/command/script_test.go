@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"runnel/tools/config"
+	"runnel/tools/inputs"
 )
 
 // A value never becomes code, whatever reads it; as an argument of a script it is only text. Words are

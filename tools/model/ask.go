@@ -33,6 +33,7 @@ func (c *call) ask(ctx context.Context) (*answer, error) {
 		c.count(a)
 		settle(&a.used)
 		if err == nil {
+			c.made = append(c.made, a.pictures...)
 			return a, nil
 		}
 		switch {
@@ -71,8 +72,8 @@ const patienceAtEnd = 2 * time.Second
 // patienceForRefusal is how long the body of a refusal is read, which is short.
 const patienceForRefusal = 5 * time.Second
 
-// maxEvent bounds an event of an answer, in bytes.
-const maxEvent = 8 << 20
+// maxEvent bounds an event of an answer, in bytes. One of the Responses API has all pictures of the answer.
+const maxEvent = 48 << 20
 
 // request makes one request, and reads its answer into a.
 func (c *call) request(ctx context.Context, a *answer) error {

@@ -1,7 +1,12 @@
 package model
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 
 	"runnel/rpc/mcp"
 )
@@ -61,7 +66,10 @@ type answer struct {
 	calls []toolCall
 	said  any // see round
 	used  usage
-	size  int // bytes of all that is kept of it
+
+	pictures     [][]byte
+	pictureBytes int
+	size         int // bytes of all that is kept of it
 
 	stop    stop
 	refusal []byte // why, as the model says it; often empty
@@ -90,6 +98,28 @@ func (a *answer) say(text string) error {
 	}
 	a.text = append(a.text, text...)
 	return a.write(text)
+}
+
+// maxMade bounds the pictures of an answer together, in bytes.
+const maxMade = 32 << 20
+
+// picture takes a picture, in base64 with or without a data: URI before it. The same again does not count.
+func (a *answer) picture(encoded string) error {
+	if _, data, isURI := strings.Cut(encoded, ";base64,"); isURI {
+		encoded = data
+	}
+	data, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return unreadable(fmt.Errorf("a picture: %w", err))
+	}
+	if slices.ContainsFunc(a.pictures, func(p []byte) bool { return bytes.Equal(p, data) }) {
+		return nil
+	}
+	if a.pictureBytes += len(data); a.pictureBytes > maxMade || len(a.pictures) == maxPictures {
+		return &failure{message: fmt.Sprintf("the answer has too many pictures: the limits are %d, and 32 MiB", maxPictures)}
+	}
+	a.pictures = append(a.pictures, data)
+	return nil
 }
 
 // refuse takes the next piece of what the model says instead of an answer.

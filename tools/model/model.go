@@ -235,10 +235,11 @@ type call struct {
 	talk   conversation
 	latest *answer // nil before the first request
 	used   usage
-	sent   int    // bytes of the latest request
-	capped string // the budget that allows the latest answer fewer tokens than maxTokens; "" = none
-	open   bool   // the last line of the output has no newline
-	broken error  // the output takes no more
+	made   [][]byte // pictures of all answers
+	sent   int      // bytes of the latest request
+	capped string   // the budget that allows the latest answer fewer tokens than maxTokens; "" = none
+	open   bool     // the last line of the output has no newline
+	broken error    // the output takes no more
 }
 
 // errTimeout ends a call that takes too long.

@@ -150,6 +150,11 @@ func (chat) answer(a *answer) func(event []byte) error {
 					Content string      `json:"content"`
 					Refusal string      `json:"refusal"`
 					Calls   []chatPiece `json:"tool_calls"`
+					Images  []struct {  // as OpenRouter has pictures
+						At struct {
+							URL string `json:"url"`
+						} `json:"image_url"`
+					} `json:"images"`
 				} `json:"delta"`
 				Finish string `json:"finish_reason"`
 			} `json:"choices"`
@@ -169,6 +174,11 @@ func (chat) answer(a *answer) func(event []byte) error {
 		choice := &e.Choices[0]
 		if choice.Delta.Refusal != "" {
 			if err := a.refuse(choice.Delta.Refusal); err != nil {
+				return err
+			}
+		}
+		for _, image := range choice.Delta.Images {
+			if err := a.picture(image.At.URL); err != nil {
 				return err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"image"
 	"image/png"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"testing/synctest"
 
 	"runnel/internal/modeltest"
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tools/config"
 	"runnel/tools/toolstest"
 )
@@ -67,6 +70,46 @@ func TestPictures(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// What a model draws is the result's pictures, with links to the files of the task; what is none is named.
+func TestPicturesOfAModel(t *testing.T) {
+	small, large := dot(t), new(bytes.Buffer)
+	noise := image.NewRGBA(image.Rect(0, 0, 600, 600))
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(noise.Pix)
+	if err := png.Encode(large, noise); err != nil {
+		t.Fatal(err)
+	}
+	for _, api := range []string{"openai", "responses"} {
+		synctest.Test(t, func(t *testing.T) {
+			m := parse(t, question(api))
+			called, _ := ask(t, m, modeltest.Answer{Tokens: []string{"Here."}, Images: [][]byte{small, large.Bytes(), []byte("no picture")}})
+			var kinds []string
+			for _, item := range called.Content {
+				kinds = append(kinds, rawjson.StringMember(item, "type"))
+				if len(item) > mcp.MaxContent/2 {
+					t.Errorf("%s: an item has %d bytes", api, len(item))
+				}
+			}
+			if got := strings.Join(kinds, " "); called.IsError || got != "text image resource_link image resource_link text" ||
+				!strings.HasPrefix(called.Text(), "Here.[left out: \"picture-3\"") && !strings.HasPrefix(called.Text(), "Here.[left out: picture-3") {
+				t.Errorf("%s: %v %s %q", api, called.IsError, got, called.Text())
+			}
+			silent, _ := ask(t, m, modeltest.Answer{Images: [][]byte{small}})
+			if item := silent.Content[0]; len(silent.Content) != 2 || rawjson.StringMember(item, "data") != base64.StdEncoding.EncodeToString(small) ||
+				rawjson.StringMember(item, "mimeType") != "image/png" || silent.Text() != "" {
+				t.Errorf("%s: %d items, %s", api, len(silent.Content), item)
+			}
+			many := make([][]byte, maxPictures+1)
+			for i := range many {
+				many[i] = append(bytes.Clone(small), byte(i))
+			}
+			if called, _ := ask(t, m, modeltest.Answer{Images: many}); !called.IsError || !strings.Contains(called.Text(), "too many pictures") {
+				t.Errorf("%s: %q", api, called.Text())
+			}
 		})
 	}
 }

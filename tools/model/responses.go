@@ -64,6 +64,7 @@ func (responses) answer(a *answer) func(event []byte) error {
 				CallID    string `json:"call_id"`
 				Name      string `json:"name"`
 				Arguments string `json:"arguments"`
+				Result    string `json:"result"` // a picture
 			} `json:"item"`
 			Response struct {
 				Usage      *openaiUsage `json:"usage"`
@@ -85,7 +86,11 @@ func (responses) answer(a *answer) func(event []byte) error {
 		case "response.refusal.delta":
 			return a.refuse(rawjson.Unquote(e.Delta))
 		case "response.output_item.done":
-			if e.Item.Type != "function_call" {
+			switch e.Item.Type {
+			case "image_generation_call":
+				return a.picture(e.Item.Result)
+			case "function_call":
+			default:
 				return nil
 			}
 			if len(a.calls) == maxBlocks {

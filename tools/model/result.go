@@ -13,6 +13,7 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/artifacts"
 	"runnel/tools/config"
 	"runnel/tools/text"
 )
@@ -61,7 +62,7 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 	case c.latest.stop == stopLength:
 		last = fmt.Sprintf("[the answer ends here: it has reached its limit of %d tokens (maxTokens)]",
 			c.talk.maxTokens)
-	case len(said) == 0:
+	case len(said) == 0 && len(c.made) == 0:
 		last = "[the model has said nothing]"
 	}
 	most := c.in.MaxResult(c.maxResult())
@@ -77,7 +78,11 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 	if last != "" && shown != "" && !strings.HasSuffix(shown, "\n") {
 		shown += "\n"
 	}
-	result.Content = []mcp.ContentBlock{mcp.Text(shown + last)}
+	pictures := artifacts.KeepPictures(ctx, c.in, c.made)
+	if shown += last; shown != "" || len(pictures) == 0 {
+		result.Content = []mcp.ContentBlock{mcp.Text(shown)}
+	}
+	result.Content = append(result.Content, pictures...)
 	rest := []mcp.ContentBlock{} // who has followed the output has all but the last line
 	if last != "" {
 		if c.open {
@@ -85,6 +90,7 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 		}
 		rest = append(rest, tools.StreamText(last, mcp.StreamEnd))
 	}
+	rest = append(rest, pictures...)
 	c.in.Said.Rest = &rest
 	return result
 }

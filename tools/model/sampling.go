@@ -80,12 +80,18 @@ func (c *call) sample(ctx context.Context) error {
 	}
 	for _, item := range items {
 		text, ok := mcp.TextOf(item)
-		if !ok {
-			text = fmt.Sprintf("[%s, which is not shown]\n", rawjson.StringMember(item, "type"))
+		kind := rawjson.StringMember(item, "type")
+		if kind == "image" {
+			if err := a.picture(rawjson.StringMember(item, "data")); err != nil {
+				return fmt.Errorf("the client's answer cannot be read: %w", err)
+			}
+		} else if !ok {
+			text = fmt.Sprintf("[%s, which is not shown]\n", kind)
 		}
 		if err := a.say(text); err != nil {
 			return err
 		}
 	}
+	c.made = a.pictures
 	return nil
 }
