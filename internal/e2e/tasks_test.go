@@ -277,7 +277,7 @@ func TestTasksMisused(t *testing.T) {
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
 	people(t, "tasks").is(t, exitUsage, "",
-		"needs a command: list, get, tail, wait, result, cast, cancel, rm or prune")
+		"needs a command: list, get, tail, wait, answer, result, cast, cancel, rm or prune")
 	people(t, "tasks", "tial").is(t, exitUsage, "", `did you mean tail\?`)
 	people(t, "tasks", "get").is(t, exitUsage, "",
 		`^runnel tasks get: which task\? runnel tasks list shows their ids`)

@@ -110,6 +110,16 @@ func (v *View) Questions() map[string]mcp.InputRequest {
 	return open
 }
 
+// FirstQuestion returns the open question that was asked first, with its key; "" if none is open.
+func (v *View) FirstQuestion() (key string, request mcp.InputRequest) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.open) == 0 {
+		return "", request
+	}
+	return v.open[0].key, v.open[0].Request
+}
+
 // Detached is closed when another process runs the task.
 // Use it for what only the process that runs the task can do.
 func (v *View) Detached() <-chan struct{} {
