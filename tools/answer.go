@@ -84,9 +84,9 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case d.Spelling == feed.ByProgress && soon >= time.Second: // until it is a task, its host shows that
 		d.Start()
 	}
-	what, questions := next(ctx, d, worked, time.After(soon))
+	what, questions := next(ctx, d, worked, time.After(soon), nil)
 	if what == isLate && d.audience.apart { // a handle is for work that outlives this process
-		what, questions = next(ctx, d, run.Worked(), d.audience.placed.Done())
+		what, questions = next(ctx, d, run.Worked(), d.audience.placed.Done(), nil)
 	}
 	if what == isLate {
 		// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
@@ -112,8 +112,9 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 	late <-chan time.Time) (any, error) {
 	d.Start()
 	ready := d.Run.BecomesReady()
+	unasked := d.audience.unasked.Done()
 	for {
-		what, questions := next(ctx, d, ready, late)
+		what, questions := next(ctx, d, ready, late, unasked)
 		switch what {
 		case isReached:
 			ready = nil
@@ -126,10 +127,13 @@ func (s *service) answerInTime(ctx context.Context, e *entry, p *mcp.CallToolPar
 			}
 		case isLate:
 			late = nil
-			if d.Caller.Version.Stateless && len(d.Run.Questions()) > 0 { // its client must see them
+			if d.Caller.Version.Stateless && len(d.Run.Questions()) > 0 &&
+				!d.audience.mute.Load() { // its client must see them
 				late = time.After(together)
 				continue
 			}
+		case isUnasked: // only others can answer, perhaps days later
+			unasked = nil
 		default:
 			return s.say(ctx, e, what, questions, p, d)
 		}
@@ -152,6 +156,7 @@ const (
 	isAsked
 	isCancelled
 	isLate
+	isUnasked // steps have a question, and the caller's client does not ask its user
 )
 
 // together is how long another question may follow one and still travel with it: the client has to send the
@@ -160,8 +165,8 @@ const (
 const together = 25 * time.Millisecond
 
 // next waits for the first event, and returns it with the questions if it is isAsked.
-func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late <-chan T) (event,
-	map[string]mcp.InputRequest) {
+func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late <-chan T,
+	unasked <-chan struct{}) (event, map[string]mcp.InputRequest) {
 	var changed <-chan struct{} // nil: questions are sent to the client as requests
 	if d.Caller.Version.Stateless {
 		var stop func()
@@ -170,7 +175,8 @@ func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late
 	}
 	ended := d.Run.Ended()
 	for {
-		if changed != nil && !isDone(ended) { // questions may be closed after the end
+		// Questions may be closed after the end.
+		if changed != nil && !isDone(ended) && !d.audience.mute.Load() {
 			for n := 0; len(d.Run.Questions()) > n; {
 				n = len(d.Run.Questions())
 				time.Sleep(together)
@@ -187,6 +193,8 @@ func next[T any](ctx context.Context, d *delivery, reached <-chan struct{}, late
 				return isEnded, nil
 			}
 			return isReached, nil
+		case <-unasked:
+			return isUnasked, nil
 		case <-changed:
 		case <-ctx.Done():
 			return isCancelled, nil

@@ -80,7 +80,7 @@ func (s *service) callTask(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.
 		return nil, err
 	}
 	if slices.Contains(p.Task.ResponseModes, mcp.ModeImmediate) && !d.audience.apart {
-		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait)); what == isReached ||
+		if what, _ := next(ctx, d, run.Worked(), time.After(s.o.ImmediateWait), nil); what == isReached ||
 			what == isEnded {
 			defer s.runner.RecordRetrieved(run.ID())
 			return d.immediate()

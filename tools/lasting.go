@@ -66,6 +66,10 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 	question := &run.Question{Name: name, Message: q.Message, Check: q.check,
 		Request: mcp.InputRequest{Method: "elicitation/create",
 			Params: rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})}}
+	if c := a.caller(); c != nil && (!a.canDo(question.Request.Method, nil) || a.handedOver(c)) &&
+		!(c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks)) {
+		a.mute.Store(true) // before the question is open: the answer to the call would have it
+	}
 	a.mu.Lock()
 	if a.end.IsSet() {
 		a.mu.Unlock()
@@ -79,6 +83,9 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
+	}
+	if a.mute.Load() {
+		a.unasked.Set()
 	}
 	return question, err
 }
@@ -132,6 +139,9 @@ func (a *audience) elicitLasting(ctx context.Context, q *run.Question) {
 	}
 	if err == nil { // what is no answer leaves it to others
 		_ = q.Answer(ctx, response) // it cannot fail here
+	} else if ctx.Err() == nil {
+		a.mute.Store(true)
+		a.unasked.Set()
 	}
 	q.Release()
 }

@@ -122,7 +122,11 @@ func (f *Tools) statusLine(t *tasks.Task, said bool) string {
 	}
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		return fmt.Sprintf("waits for its user to answer %q%s", t.StatusMessage, again)
+		how := reading.HowToAnswer(t)
+		if how != "" && again != "" {
+			how, again = ", "+how, "; then"+strings.TrimPrefix(again, ":")
+		}
+		return fmt.Sprintf("waits for its user to answer %q%s%s", t.StatusMessage, how, again)
 	case !t.Status.Terminal():
 		return fmt.Sprintf("%s for %s%s", t.Status, text.Age(time.Since(t.CreatedAt)), again)
 	}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"runnel/rpc/mcp"
+)
+
+// A client whose user cannot be asked is answered as soon as steps have a question, however long it would wait
+// for a result: with the question, the command that answers it, and how to go on.
+func TestStepsAskWhoCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	const config = `
+tools:
+  publish: {shell: 'echo "published $version"', input: {version: {type: string}}}
+  release:
+    input: {version: {type: string}}
+    steps:
+      - {id: ok, ask: "Publish {{version}}?"}
+      - {id: publish, tool: publish, with: {version: "{{version}}"}, when: "{{steps.ok.answer}}"}
+`
+	for _, c := range []struct {
+		name, capabilities string
+		stateless          bool
+	}{
+		{name: "no elicitation"},
+		{name: "elicitation that fails", capabilities: `"elicitation":{}`},
+		{name: "stateless", stateless: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "runnel.yaml")
+			if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			state := filepath.Join(t.TempDir(), "state")
+			s := process(t, programCommand(t, "--config", file, "--state", state, "--sync-wait", "1h"))
+			if !c.stateless {
+				s.sendLine(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{%s},"clientInfo":{"name":"test","version":"1"}}}`, c.capabilities)
+				s.line()
+				s.sendLine(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+			}
+			call := func(id int, tool, arguments string) string {
+				params := fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments)
+				if c.stateless {
+					params = inEra("", "", params)
+				} else {
+					params = "{" + params + "}"
+				}
+				s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}`, id, params)
+				for {
+					line := s.line()
+					var m struct {
+						ID     json.RawMessage
+						Method string
+						Result mcp.CallToolResult
+					}
+					if err := json.Unmarshal(line, &m); err != nil {
+						t.Fatal(err)
+					}
+					switch {
+					case m.Method == "elicitation/create":
+						s.sendLine(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32603,"message":"there is no terminal"}}`, m.ID)
+					case m.Method == "" && string(m.ID) == fmt.Sprint(id):
+						var said strings.Builder
+						for _, block := range m.Result.Content {
+							text, _ := mcp.TextOf(block)
+							said.WriteString(text)
+						}
+						if said.Len() == 0 {
+							t.Fatalf("%s", line)
+						}
+						return said.String()
+					}
+				}
+			}
+			answers := []string{"yes", "no"}
+			for i := range answers {
+				question := fmt.Sprintf("Publish %d?", i)
+				said := call(10*i+1, "release", fmt.Sprintf(`{"version":"%d"}`, i))
+				id := taskID(said)
+				for _, want := range []string{`release waits for its user to answer "` + question + `"`, "as task " + id,
+					"runnel tasks answer " + id, `get_task_result with {"task_id": "` + id + `"}`} {
+					if !strings.Contains(said, want) {
+						t.Errorf("no %q: %s", want, said)
+					}
+				}
+				arguments := fmt.Sprintf(`{"task_id":%q,"wait_ms":0}`, id)
+				want := fmt.Sprintf("[waits for its user to answer %q, in a terminal with: runnel tasks answer %s; then call get_task_result again]", question, id)
+				if said = call(10*i+2, "get_task_result", arguments); !strings.HasSuffix(said, want) {
+					t.Errorf("no %q: %s", want, said)
+				}
+				answer := runClient(t, "", "tasks", "answer", id[:8], answers[i], "--state", state)
+				if answer.code != exitFine || !strings.HasPrefix(answer.stdout, id+" answered: ") {
+					t.Errorf("%+v", answer)
+				}
+				want = map[string]string{"yes": fmt.Sprintf("published %d", i), "no": "publish: skipped"}[answers[i]]
+				arguments = fmt.Sprintf(`{"task_id":%q,"wait_ms":45000}`, id)
+				if said = call(10*i+3, "get_task_result", arguments); !strings.Contains(said, want) {
+					t.Errorf("no %q: %s", want, said)
+				}
+			}
+		})
+	}
+}
