@@ -46,6 +46,17 @@ func TestExamples(t *testing.T) {
 		!strings.HasSuffix(s, "result: done\n") {
 		t.Errorf("the script: %v\n%s", err, out)
 	}
+
+	state := t.TempDir()
+	for _, version := range []string{"1.0", "1.1"} {
+		cmd = exec.Command(filepath.Join("testdata", "examples", "steps", "release.sh"), version, "--yes")
+		cmd.Env = append(environ(t), "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+state)
+		out, err = cmd.CombinedOutput()
+		if want := "check: completed\npack: completed\nok: completed, answered yes\npublish: completed\n\npublish:\npublished " +
+			version + ": "; err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("the steps: %v\n%s", err, out)
+		}
+	}
 }
 
 // README.md and the manual are true: their scripts write what stands below them, their configs are right,
