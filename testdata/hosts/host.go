@@ -24,15 +24,18 @@ type Host struct {
 
 // A Terminal is what differs when a person uses a host: in a terminal, again and again.
 type Terminal struct {
-	Tasks  bool          // it is a host with tasks there
-	Args   []string      // instead of the headless ones
-	Again  []string      // more arguments, which go on with the last session
-	Settle func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
-	Ready  string        // what its screen shows when it takes a prompt
-	Stop   []string      // the keys that stop a call
+	Tasks    bool          // it is a host with tasks there
+	Progress bool          // it shows a call's progress
+	Args     []string      // instead of the headless ones
+	Again    []string      // more arguments, which go on with the last session
+	Settle   func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
+	Ready    string        // what its screen shows when it takes a prompt
+	Stop     []string      // the keys that stop a call
 	// Daemon is a part of the command lines of those processes that outlive the terminal; "" = there are none.
-	Daemon string
-	Accept []string // the keys that accept a question; nil = it never asks one
+	Daemon  string
+	Accept  []string // the keys that accept a question; nil = it never asks one
+	Decline []string // and those that decline it
+	Asking  []string // instead of Args where its user is to be asked; nil = Args ask, too
 
 	Cannot map[string]string // as Host.Cannot, for sittings
 }
@@ -71,8 +74,8 @@ func (s Start) mcpServers(more object) object {
 var Hosts = []Host{
 	{
 		Name: "claude-code", Program: "@anthropic-ai/claude-code-*/claude", Short: true, Start: claudeCode,
-		Terminal: &Terminal{Tasks: true, Again: []string{"--continue"}, Settle: Start.settled, Ready: `❯`,
-			Stop: []string{"Escape"}, Accept: []string{"Enter"}},
+		Terminal: &Terminal{Tasks: true, Progress: true, Again: []string{"--continue"}, Settle: Start.settled, Ready: `❯`,
+			Stop: []string{"Escape"}, Accept: []string{"Enter"}, Decline: []string{"Down", "Enter"}},
 	},
 	{
 		Name: "claude-code-2.1.197", Program: "@anthropic-ai/claude-code-*/claude", Start: claudeCode,
@@ -81,7 +84,9 @@ var Hosts = []Host{
 		Name: "codex", Program: "@openai/codex-*/vendor/*/bin/codex", Short: true,
 		Terminal: &Terminal{
 			Args: []string{"--dangerously-bypass-approvals-and-sandbox"}, Ready: `›`,
-			Stop:   []string{"Escape"},
+			Asking: []string{"-s", "danger-full-access", "-a", "on-request",
+				"-c", `mcp_servers.runnel.default_tools_approval_mode="approve"`},
+			Stop: []string{"Escape"}, Accept: []string{"Enter"}, Decline: []string{"Down", "Enter"},
 			Daemon: "app-server",
 			Again:  []string{"resume", "--last"},
 		},
@@ -100,6 +105,8 @@ wire_api = "responses"
 command = "`+s.Server[0]+`"
 args = `+encode(s.Server[1:])+`
 startup_timeout_sec = 60
+[projects."`+s.Project+`"]
+trust_level = "trusted"
 [analytics]
 enabled = false
 `)
@@ -112,7 +119,8 @@ enabled = false
 		Name: "gemini", Program: ".bin/gemini",
 		Terminal: &Terminal{
 			Args: []string{"--yolo", "--skip-trust", "-m", "gemini-2.5-flash"}, Ready: `Type your message`,
-			Stop: []string{"Escape"}, Again: []string{"--resume"},
+			Progress: true,
+			Stop:     []string{"Escape"}, Again: []string{"--resume"},
 			Cannot: map[string]string{
 				"stop": "Escape ends its own wait: it sends the server no notifications/cancelled",
 				"five": "asks its user whether five equal calls are a loop",

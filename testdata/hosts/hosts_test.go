@@ -40,6 +40,10 @@ func TestHosts(t *testing.T) {
 	if testing.Short() {
 		scenarios = append(slices.Clone(Scenarios), followed(60))
 	}
+	url := ""
+	if !testing.Short() {
+		url = provider(t)
+	}
 	for _, h := range Hosts {
 		if testing.Short() && !h.Short {
 			continue
@@ -53,6 +57,13 @@ func TestHosts(t *testing.T) {
 				if !testing.Short() {
 					own = append(own, prompted)
 				}
+			}
+			switch {
+			case !slices.Contains(three, h.Name):
+			case !testing.Short():
+				own = append(slices.Clone(own), review(url), release())
+			case h.Name == "codex":
+				own = append(slices.Clone(own), release())
 			}
 			for _, s := range own {
 				t.Run(s.Name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,9 +110,12 @@ func (s Start) settled() {
 // A sitting is what a person does at a terminal in which a host runs.
 type sitting struct {
 	name   string
-	config string // DIR stands for a directory of the run's own, PROJECT for the project's name
-	tasks  bool   // only hosts with tasks play it
-	plain  bool   // only the others play it
+	config string   // DIR stands for a directory of the run's own, PROJECT for the project's name
+	tool   string   // the one that is called; "" = script
+	hosts  []string // only these play it; nil = all
+	asks   bool     // its user is asked
+	tasks  bool     // only hosts with tasks play it
+	plain  bool     // only the others play it
 	play   func(s *seat, results []Result) []Call
 	two    bool          // the same host is open in another project, too
 	do     func(s *seat) // nil: wait until the model has ended
@@ -246,19 +250,11 @@ var sittings = []sitting{
 		},
 	},
 	{
-		name: "question", golden: true, play: calls(1),
+		name: "question", asks: true, golden: true, play: calls(1),
 		config: `tools: {script: {description: Runs the script, shell: "echo deployed", confirm: "Deploy to production?"}}`,
 		do: func(s *seat) {
 			if s.Host.Terminal.Accept != nil {
-				s.waits(`Deploy to production\?`)
-				asked := s.Model.Asked()
-				answered := func() bool { return s.Model.Asked() > asked }
-				for range 10 { // a host may not take a key right after it has asked
-					s.keys(s.Host.Terminal.Accept...)
-					if eventually(3*time.Second, answered) {
-						break
-					}
-				}
+				s.answers(`Deploy to production\?`, s.Host.Terminal.Accept)
 			}
 			s.waits(regexp.QuoteMeta(ended))
 		},
@@ -443,12 +439,12 @@ func (s *seat) awaitNote() {
 	}
 }
 
-// history checks that its user finds every call of the script, with its host, also one that was stopped.
-func (s *seat) history() {
+// history checks that its user finds every call of a tool, with its host, also one that was stopped.
+func (s *seat) history(tool string) {
 	s.Helper()
 	want := 0
 	for _, c := range s.Calls {
-		if c.Tool == "script" {
+		if c.Tool == tool {
 			want++
 		}
 	}
@@ -459,7 +455,7 @@ func (s *seat) history() {
 	complete := func() bool {
 		ended := 0
 		for _, t := range s.list() {
-			if t.Tool == "script" && t.Host != "" && t.Status != "working" {
+			if t.Tool == tool && t.Host != "" && t.Status != "working" {
 				ended++
 			}
 		}
@@ -514,13 +510,17 @@ func TestTerminal(t *testing.T) {
 	if testing.Short() {
 		t.Skip("minutes, in make hosts")
 	}
+	all := append(slices.Clone(sittings), reviewSitting(provider(t)), releaseSitting())
 	for _, h := range Hosts {
 		if h.Terminal == nil {
 			continue
 		}
 		t.Run(h.Name, func(t *testing.T) {
 			program := install(t, h)
-			for _, sit := range sittings {
+			for _, sit := range all {
+				if sit.hosts != nil && !slices.Contains(sit.hosts, h.Name) {
+					continue
+				}
 				if sit.tasks && !h.Terminal.Tasks || sit.plain && h.Terminal.Tasks {
 					continue
 				}
@@ -574,7 +574,7 @@ func (sit sitting) sit(t *testing.T, h Host, program string) {
 	if sit.check != nil {
 		sit.check(s)
 	}
-	s.history()
+	s.history(cmp.Or(sit.tool, "script"))
 	golden(t, run, Scenario{Name: sit.name, NoGolden: !sit.golden})
 }
 
@@ -606,7 +606,11 @@ func (s *seat) open(sit sitting, program, home, project string) {
 	s.terminal = newTerminal(s.T, start, append(append(own, env...), "TERM=xterm-256color"))
 	s.Cleanup(func() { sweep(s.Run, start.Home, binary) })
 	s.Cleanup(func() { s.kill(); s.endDaemon() }) // what a host does without a terminal is its own matter
-	s.argv = argv(program, s.Host.Terminal.Args...)
+	args := s.Host.Terminal.Args
+	if sit.asks && s.Host.Terminal.Asking != nil {
+		args = s.Host.Terminal.Asking
+	}
+	s.argv = argv(program, args...)
 	s.run(s.argv...)
 	s.waits(s.Host.Terminal.Ready)
 }
