@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 
 	"runnel/internal/serve"
@@ -164,8 +165,20 @@ func (c *call) notified(method string, params json.RawMessage) {
 	if !c.o.detach {
 		c.remote.Notification(method, params)
 	}
+	if method == "notifications/tasks/status" && !c.asks() {
+		c.waits(params)
+	}
 	if ours {
 		c.view.Progress(p.Progress, p.Total, p.Message)
+	}
+}
+
+// waits says that the task waits for an answer that no one is asked for here.
+func (c *call) waits(status json.RawMessage) {
+	var t mcp.Task
+	if json.Unmarshal(status, &t) == nil && t.Status == mcp.TaskInputRequired && uuid.Validate(t.TaskID) == nil {
+		c.say(fmt.Sprintf("there is no terminal here to ask you on: %s (answer with: runnel tasks answer %s)",
+			term.Printable(t.StatusMessage), t.TaskID))
 	}
 }
 

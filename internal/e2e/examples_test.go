@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // The examples compile, are as short as they claim, and do what they say.
@@ -19,7 +20,8 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	const most = 30 // lines
 	dir := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/...").
+	// Not all: two programs would have the name client.
+	if out, err := exec.Command("go", "build", "-o", dir, "./testdata/examples/server", "./testdata/examples/client").
 		CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -55,6 +57,31 @@ func TestExamples(t *testing.T) {
 		if want := "check: completed\npack: completed\nok: completed, answered yes\npublish: completed\n\npublish:\npublished " +
 			version + ": "; err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("the steps: %v\n%s", err, out)
+		}
+	}
+	// Without a terminal, and without --yes, it says how to answer.
+	for answer, want := range map[string]string{"yes": "published 2.0: ", "no": "ok: completed, answered no\npublish: skipped"} {
+		cmd = exec.Command(filepath.Join("testdata", "examples", "steps", "release.sh"), "2.0")
+		cmd.Env = append(environ(t), "PATH="+dir+":"+searchPath, "RUNNEL_STATE="+state)
+		said := &syncBuffer{}
+		cmd.Stdout, cmd.Stderr = said, said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var how []string
+		for deadline := time.Now().Add(watchdog); how == nil && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			how = regexp.MustCompile(`Publish 2\.0\? \(answer with: runnel (tasks) (answer) ([0-9a-f-]{36})\)`).
+				FindStringSubmatch(said.String())
+		}
+		if how == nil {
+			_ = cmd.Process.Kill()
+			t.Fatalf("it does not say how to answer: %s", said)
+		}
+		if got := runClient(t, "", append(how[1:], answer, "--state", state)...); got.code != exitFine {
+			t.Errorf("%+v", got)
+		}
+		if err := cmd.Wait(); err != nil || !strings.Contains(said.String(), want) {
+			t.Errorf("%v\n%s", err, said)
 		}
 	}
 }
