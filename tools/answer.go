@@ -334,6 +334,7 @@ func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.Ca
 		if canTask(c, e) && d.Run.Promote(ctx) == nil {
 			return created(d), nil
 		}
+		d.Start() // the end of the run waits for a delivery since it was parked
 		if result := s.handOver(ctx, e, d); result != nil {
 			return rpc.After{Result: dressResult(c.Version, result), Drop: drop(d.Run)}, nil
 		}
