@@ -87,7 +87,8 @@ func (s *State) take(
 	r.Log, r.Segments = t.Log, t.Segments
 	k := sp.backing(r)
 	k.numbers = true
-	if r.Attempt > 1 || resumes {
+	// One that resumes may have output before its first attempt: a front has taken it, and offered it again.
+	if r.Attempt > 1 || tasks.Resumes(r.Variables) != "" {
 		if err := k.resume(ctx); err != nil {
 			return tasks.Task{}, err
 		}

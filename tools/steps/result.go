@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -19,8 +20,11 @@ import (
 // last newline is left out, as in a shell.
 func said(ctx context.Context, t *tasks.Task) (string, error) {
 	var all strings.Builder
-	if t.Outcome == nil || t.Outcome.Result == nil {
-		return "", nil
+	switch {
+	case t.Outcome == nil:
+		return "", errors.New("it has no result")
+	case t.Outcome.Err != nil:
+		return "", t.Outcome.Err
 	}
 	if _, is := t.Outcome.Result.Command(); is {
 		_, err := tasks.Tail(ctx, t.Log, 0, func(b partials.Batch) error {

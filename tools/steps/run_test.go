@@ -162,6 +162,8 @@ func TestRuns(t *testing.T) {
 			text: "one: failed: no\ntwo: completed\n\ntwo:\na(s)\n"},
 		`{steps: [{id: one, tool: a, when: "no"}, {id: two, tool: a, needs: [one]}]}`: {
 			text: "one: skipped: when: no does not hold\ntwo: skipped: one was skipped\n"},
+		"{steps: [{id: one, tool: inner}, {id: two, tool: a, with: {x: '{{steps.one.output}}'}}]}\n  inner: {steps: [{id: in, tool: a}]}": {
+			text: "one: completed\ntwo: completed\n\ntwo:\na(in: completed\n\nin:\na(<nil>))\n"},
 		`{steps: [{id: one, tool: b}, {id: two, tool: a, needs: [one]}]}`: {isError: true,
 			text: "one: failed: no\ntwo: skipped: one has failed\n"},
 		`{steps: [{id: one, tool: b, retry: {times: 2, backoff: 5s}}]}`: {isError: true, text: "one: failed: no\n"},
