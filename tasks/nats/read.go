@@ -158,7 +158,19 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 			return nil, tasks.ErrCursor
 		}
 	}
-	made, err := sp.from(ctx, after+1, sp.subject("*", "made"), n, maxMessage)
+	var made []*jetstream.RawStreamMsg
+	err := sp.caught(ctx, func(from fetch) (_ bool, err error) {
+		made, err = from(ctx, after+1, sp.subject("*", "made"), n, maxMessage)
+		if err != nil || len(made) >= n {
+			return true, err
+		}
+		last := after // the leader knows whether more follow
+		if len(made) > 0 {
+			last = made[len(made)-1].Sequence
+		}
+		rest, err := sp.fromLeader(ctx, last+1, sp.subject("*", "made"), 1, 1)
+		return len(rest) == 0, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +180,13 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 	}
 	found, err := sp.records(ctx, subjects)
 	for i, subject := range subjects {
-		places[i].Record = found[subject]
+		if places[i].Record = found[subject]; places[i].Record != nil || err != nil {
+			continue
+		}
+		var m *jetstream.RawStreamMsg // a replica may lack it
+		if m, err = sp.newest(ctx, subject); m != nil {
+			places[i].Record = sp.decode(sp.idOf(subject), m)
+		}
 	}
 	return places, err
 }
@@ -187,11 +205,16 @@ func (sp *space) records(ctx context.Context, subjects []string) (map[string]*en
 			return nil, err
 		}
 		for _, m := range messages {
-			id, _, _ := strings.Cut(strings.TrimPrefix(m.Subject, sp.root), ".")
-			found[m.Subject] = sp.decode(id, m)
+			found[m.Subject] = sp.decode(sp.idOf(m.Subject), m)
 		}
 	}
 	return found, nil
+}
+
+// idOf returns the id of the task that a subject is of.
+func (sp *space) idOf(subject string) string {
+	id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root), ".")
+	return id
 }
 
 // pieceBytes is how much of an outcome is one message.
@@ -229,8 +252,7 @@ func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, erro
 	subjects, err := sp.subjects(ctx, sp.name, sp.subject("*", "fetched"))
 	fetched := map[string]bool{}
 	for _, subject := range subjects {
-		id, _, _ := strings.Cut(strings.TrimPrefix(subject, sp.root), ".")
-		fetched[id] = true
+		fetched[sp.idOf(subject)] = true
 	}
 	return fetched, err
 }

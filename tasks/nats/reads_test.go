@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
@@ -67,6 +68,35 @@ func TestNewestNumbers(t *testing.T) {
 		}
 		if read > all-known+1 {
 			t.Errorf("after %d: %d messages are read", known, read)
+		}
+	}
+}
+
+// Tasks that a replica lacks are in the list: the leader is asked what follows, and for records.
+func TestListOfAReplicaThatLags(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	sp := spaceOf(t, state)
+	for _, id := range []string{"a", "b", "c"} {
+		statetest.Put(t, state, statetest.Working(id))
+	}
+	config := sp.stream.CachedInfo().Config
+	config.AllowDirect = false
+	if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	replica, err := state.c.nc.Subscribe("$JS.API.DIRECT.GET."+sp.name, func(m *nats.Msg) {
+		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = replica.Unsubscribe() }()
+	for range 2 {
+		for _, n := range []int{2, 100} {
+			if ids := statetest.IDs(t, state, n); !slices.Equal(ids, []string{"a", "b", "c"}) {
+				t.Errorf("listed by %d: %q", n, ids)
+			}
 		}
 	}
 }
