@@ -3,17 +3,20 @@ package e2e
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	"runnel/internal/modeltest"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 )
 
 // modelKey is the key of every model in the tests.
@@ -244,9 +247,17 @@ func TestModelExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	page, err := os.ReadFile("internal/manual/models.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := wireOfModel(t, string(page))
+	record := filepath.Join(t.TempDir(), "record")
 	for range 2 {
-		client := exec.Command(filepath.Join(dir, "client"), append([]string{"review", `{"diff":"- for {"}`},
-			itself(t, "--config", "testdata/examples/model/runnel.yaml", "--state", "memory", "--log-level", "error")[1:]...)...)
+		server := append([]string{racedProgram(t), "trace", "--file", record, "--"}, itself(t, "--config",
+			"testdata/examples/model/runnel.yaml", "--state", "memory", "--log-level", "error")[1:]...)
+		client := exec.Command(filepath.Join(dir, "client"),
+			append([]string{"review", `{"diff":"- for {\n+ for range list {"}`}, server...)...)
 		client.Env = append(environ(t), "MODEL_URL="+strings.TrimSpace(url), "MODEL_KEY="+modelKey)
 		out, err := client.Output()
 		text, rest, _ := strings.Cut(string(out), "\n")
@@ -255,5 +266,62 @@ func TestModelExample(t *testing.T) {
 		if err != nil || scanned != nil || text != said || pieces < 2 || !strings.Contains(rest, `"inputTokens":42,`) {
 			t.Errorf("%v, %v\n%s", err, scanned, out)
 		}
+		recorded, err := os.ReadFile(record)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if wire := wireOfModel(t, string(recorded)); wire != shown || !strings.Contains(wire, said) {
+			t.Errorf("on the wire:\n%s\nthe manual has:\n%s", wire, shown)
+		}
 	}
+}
+
+var (
+	messages = regexp.MustCompile(`(-->|<--)[^{]* (\{.*\})`)
+	uuids    = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	times    = regexp.MustCompile(`"20[0-9T:.-]+Z"`)
+)
+
+// wireOfModel returns a tools/call among lines with arrows, the answer to it and what comes about its task,
+// without ids and times. The pieces of the text become one line, since each of them may have more or less of it.
+func wireOfModel(t *testing.T, lines string) string {
+	t.Helper()
+	var wire strings.Builder
+	text, seq := "", 0
+	for line := range strings.Lines(lines) {
+		parts := messages.FindStringSubmatch(line)
+		if parts == nil {
+			continue
+		}
+		var m struct {
+			Method string
+			Result struct{ Task json.RawMessage }
+			Params struct {
+				Content []struct{ Text string }
+				Seq     int
+			}
+		}
+		var all map[string]any
+		if err := errors.Join(json.Unmarshal([]byte(parts[2]), &m), json.Unmarshal([]byte(parts[2]), &all)); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case m.Method == "notifications/tasks/partial":
+			if m.Params.Seq != seq {
+				t.Errorf("seq %d, want %d", m.Params.Seq, seq)
+			}
+			seq++
+			for _, c := range m.Params.Content {
+				text += c.Text
+			}
+			continue
+		case m.Method == "notifications/tasks/status":
+			fmt.Fprintf(&wire, "%s\n", text)
+		case m.Method != "tools/call" && m.Result.Task == nil:
+			continue
+		}
+		message := uuids.ReplaceAllString(string(rawjson.Encode(all)), "ID")
+		fmt.Fprintf(&wire, "%s %s\n", parts[1], times.ReplaceAllString(message, "TIME"))
+	}
+	return wire.String()
 }

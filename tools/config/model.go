@@ -123,7 +123,7 @@ var modelURLs = map[string]string{
 // modelKeys are the keys of a tool that go together with "model:".
 var modelKeys = []string{"title", "description", "annotations", "_meta", "model", "input", "required", "dir",
 	"timeout", "idleTimeout", "task", "maxConcurrent", "maxOutput", "maxResult", "structured", "outputSchema",
-	"confirm", "confirmFallback", "runs", "queueTimeout", "priority", "retry", "notify"}
+	"confirm", "confirmFallback", "runs", "queueTimeout", "priority", "retry", "notify", "every"}
 
 // CompleteModel is Complete for a tool with a model.
 func (c *Command) CompleteModel() (err error) {
