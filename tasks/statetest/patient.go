@@ -84,3 +84,36 @@ func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worke
 	err = again(ctx, func() (err error) { workers, waiting, err = p.Queue.Fleet(ctx, owner); return err })
 	return workers, waiting, err
 }
+
+func (p patient) Newest(ctx context.Context, owner, before string, n int) (page []tasks.Task, err error) {
+	err = again(ctx, func() (err error) { page, err = p.Queue.Newest(ctx, owner, before, n); return err })
+	return page, err
+}
+
+func (p patient) Taken(ctx context.Context, id string) (is bool, err error) {
+	err = again(ctx, func() (err error) { is, err = p.Queue.Taken(ctx, id); return err })
+	return is, err
+}
+
+func (p patient) Order(ctx context.Context, owner string, o tasks.Order) error {
+	return again(ctx, func() error { return p.Queue.Order(ctx, owner, o) })
+}
+
+func (p patient) Withdraw(ctx context.Context, owner string, o tasks.Order) error {
+	return again(ctx, func() error { return p.Queue.Withdraw(ctx, owner, o) })
+}
+
+func (p patient) Orders(ctx context.Context, owner string) (list []tasks.Order, err error) {
+	err = again(ctx, func() (err error) { list, err = p.Queue.Orders(ctx, owner); return err })
+	return list, err
+}
+
+func (p patient) Owners(ctx context.Context) (list []string, err error) {
+	err = again(ctx, func() (err error) { list, err = p.Queue.Owners(ctx); return err })
+	return list, err
+}
+
+func (p patient) Stored(ctx context.Context, owner string) (stored tasks.Storage, err error) {
+	err = again(ctx, func() (err error) { stored, err = p.Queue.Stored(ctx, owner); return err })
+	return stored, err
+}
