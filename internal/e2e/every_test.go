@@ -125,3 +125,46 @@ func TestEveryNeedsTrust(t *testing.T) {
 		t.Error("no mark")
 	}
 }
+
+// Workers start what their config has, once for all of them, also when one is killed; any of them runs it.
+func TestEveryOnWorkers(t *testing.T) {
+	t.Parallel()
+	c := newCrew(t, `
+tools:
+  tick: {shell: 'echo $WHO >> $DIR/ticks', runs: builds, every: '@every 1s'}
+`)
+	one, first := c.work("one")
+	_, second := c.work("two")
+	starts := func() int { return strings.Count(first.String()+second.String(), "started by the clock") }
+	lines := func() int {
+		text, _ := os.ReadFile(filepath.Join(c.dir, "ticks")) // it may not be there yet
+		return strings.Count(string(text), "\n")
+	}
+	for n, kill := range []bool{true, false} {
+		for deadline := time.Now().Add(watchdog); ; time.Sleep(20 * time.Millisecond) {
+			if starts() >= 3*(n+1) && lines() >= 2*(n+1) {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d starts, %d runs", starts(), lines())
+			}
+		}
+		if kill {
+			_ = one.Process.Kill()
+		}
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(first.String() + second.String()) {
+		if _, rest, ok := strings.Cut(line, `"due":"`); ok && strings.Contains(line, "started by the clock") {
+			if at, _, _ := strings.Cut(rest, `"`); seen[at] {
+				t.Errorf("two starts at %s", at)
+			} else {
+				seen[at] = true
+			}
+		}
+	}
+	if n := lines(); n > len(seen)+1 {
+		t.Errorf("%d runs of %d starts", n, len(seen))
+	}
+	c.until(`(?m)^[0-9a-f]{8} .*completed .*tick`, "tasks", "list", "--host", "schedule")
+}

@@ -185,17 +185,18 @@ func (sp *space) Tidy(ctx context.Context) error {
 	return nil
 }
 
-// withReserve stores something and, if there is no room for it, deletes the reserve and stores it again.
+// withReserve stores something and, if there is no room for it, deletes the reserve and stores it again; once
+// more, if a sweep has just made the reserve again.
 func (sp *space) withReserve(ctx context.Context, store func() error) error {
 	err := store()
-	if !errors.Is(err, engine.ErrNoRoom) {
-		return err
+	for try := 0; errors.Is(err, engine.ErrNoRoom) && try < 2; try++ {
+		sp.mu.Lock()
+		sp.reserved = time.Time{}
+		sp.mu.Unlock()
+		if sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.root+"reserve.*")) != nil {
+			return err
+		}
+		err = store()
 	}
-	sp.mu.Lock()
-	sp.reserved = time.Time{}
-	sp.mu.Unlock()
-	if sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.root+"reserve.*")) != nil {
-		return err
-	}
-	return store()
+	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/internal/pause"
 	"runnel/tasks"
 	"runnel/tasks/engine"
 )
@@ -47,6 +48,7 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, 
 
 func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stream, err error) {
 	share, least := int64(-1), int64(leastBytes)
+	patience := time.Now().Add(givingBack)
 	limited := func(ctx context.Context, o *jetstream.StreamConfig) (err error) {
 		if share < 0 {
 			share, err = sp.share(ctx)
@@ -70,24 +72,22 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 		if !ok || !isFull(refused) {
 			return nil, nil, err
 		}
-		if sp.c.o.MaxBytes > 0 || share <= 0 {
-			return nil, nil, explain(refused)
-		}
-		if stream != nil {
-			// Servers reserve more than they have for owners that are opened at the same time, and then refuse
-			// all that is made or changed. Without leases nothing was stored yet.
-			if stream.CachedInfo().State.Msgs > 0 {
-				return nil, nil, explain(refused)
-			}
+		// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
+		// that is made or changed, until some of it is given back. Without leases nothing was stored yet.
+		if stream != nil && stream.CachedInfo().State.Msgs == 0 {
 			if err := sp.c.js.DeleteStream(ctx, sp.name); err != nil {
 				return nil, nil, busy(err)
 			}
 		}
-		if share /= 2; share < least { // other streams may have reserved more, or the disk is small
-			if least == leastBytes {
-				return nil, nil, explain(refused)
-			}
-			share = 0
+		share /= 2 // other streams may have reserved more, or the disk is small
+		switch {
+		case share >= least && sp.c.o.MaxBytes == 0:
+		case share > 0 && least == leastShare:
+			share = 0 // no limit
+		case time.Now().After(patience) || !pause.For(ctx, writeAgain):
+			return nil, nil, explain(refused)
+		default:
+			share = -1
 		}
 	}
 }
@@ -96,6 +96,8 @@ const (
 	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits them:
 	// else one owner could fill the servers for all.
 	defaultShare = 10 << 30
+	// givingBack is how long others may take to give back what was reserved twice.
+	givingBack = 2 * time.Second
 	// leastShare is the smallest limit. Servers with less room than that have none.
 	leastShare = 256 << 20
 )
