@@ -24,8 +24,8 @@ func NewStarter(registry *Registry, runner *run.Runner, log zerolog.Logger) *Sta
 	return &Starter{&service{registry: registry, runner: runner, o: ServeOptions{Log: log, Source: noSource{}}}}
 }
 
-// StartTask starts a tool as a task with an id from tasks.NewID. The task is stored when StartTask returns. It
-// lasts as long as tasks do at most, and outlives this process if the tool can (Traits.MayDetach). Its
+// StartTask starts a tool as a task with an id from tasks.NewID. The task is stored when StartTask returns.
+// It lasts as long as tasks do at most, and outlives this process if the tool can (Traits.MayDetach). Its
 // questions are for every client that finds it.
 func (s *Starter) StartTask(ctx context.Context, id, tool string, arguments []byte) error {
 	e := s.s.lookup(ctx, nil, tool)
@@ -46,5 +46,6 @@ func (s *Starter) StartTask(ctx context.Context, id, tool string, arguments []by
 	return nil
 }
 
-// anyoneAsks is the client of a call that has none: whoever finds its task may answer its questions.
+// anyoneAsks is the client of a call that has none: every client that finds its task may answer its
+// questions.
 var anyoneAsks = tasks.FarClient{Asks: mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapability{}}}

@@ -12,8 +12,8 @@ import (
 	"runnel/tasks/run"
 )
 
-// maxLasting is how many lasting questions of a call are open at once: all that are open must fit into one
-// line, with those of Ask.
+// maxLasting is how many lasting questions of a call are open at the same time: all that are open must fit
+// into one line, with those of Ask.
 const maxLasting = 4
 
 const (
@@ -28,8 +28,8 @@ const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema) -
 // the task; the first answer counts. A user who only closes the dialog (mcp.ElicitCancel) leaves it open for
 // others. The task is input_required as long as it lives, also while no process runs it; name, which is asked
 // once in a task, lets the call find the answer when it asks again in another process. Up to maxLasting are
-// open at once, and others wait; the client of the call is asked one at a time. The caller notes the answer
-// (Call.Remember) and then calls done. AskLasting fails if ctx or the task ends.
+// open at the same time, and others wait; the client of the call is asked one after the other. The caller
+// notes the answer (Call.Remember) and then calls done. AskLasting fails if ctx or the task ends.
 func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(),
 	_ error) {
 	if len(q.Schema) > maxLastingSchema {
@@ -66,9 +66,10 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 	question := &run.Question{Name: name, Message: q.Message, Check: q.check,
 		Request: mcp.InputRequest{Method: "elicitation/create",
 			Params: rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})}}
-	if c := a.caller(); c != nil && (!a.canDo(question.Request.Method, nil) || a.handedOver(c)) &&
-		!(c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks)) {
-		a.mute.Store(true) // before the question is open: the answer to the call would have it
+	if c := a.caller(); c != nil && (!a.canDo(question.Request.Method, nil) || a.handedOver(c)) {
+		if readsTask := c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks); !readsTask {
+			a.mute.Store(true) // before the question is open: the answer to the call would have it
+		}
 	}
 	a.mu.Lock()
 	if a.end.IsSet() {

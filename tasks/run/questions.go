@@ -80,9 +80,9 @@ func (q *Question) Answer(ctx context.Context, response json.RawMessage) error {
 // lasts reports whether the question has a name of its own.
 func (q *Question) lasts() bool { return strings.HasPrefix(q.key, lastingKey) }
 
-// dismisses reports whether an answer to a lasting question leaves it open for others: the user has closed the
-// dialog without an answer, or the host has, at its end ("cancel: User dismissed without making an explicit
-// choice", client/elicitation, "Response Actions").
+// dismisses reports whether an answer to a lasting question leaves it open for others: the user has closed
+// the dialog without an answer, or the host has, at its end ("cancel: User dismissed without making an
+// explicit choice", client/elicitation, "Response Actions").
 func (q *Question) dismisses(response json.RawMessage) bool {
 	return q.lasts() && rawjson.StringMember(response, "action") == string(mcp.ElicitCancel)
 }
@@ -267,9 +267,9 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 }
 
 // Answer answers open questions. It ignores unknown keys: "keys that were never issued, keys that have
-// already been answered, and keys whose corresponding request has been superseded" (ext-tasks), and a cancel of
-// a lasting question. It fails if another process runs the task and the answer cannot be stored. Call it with the inputResponses of a
-// request, after CheckResponses.
+// already been answered, and keys whose corresponding request has been superseded" (ext-tasks), and a cancel
+// of a lasting question. It fails if another process runs the task and the answer cannot be stored. Call it
+// with the inputResponses of a request, after CheckResponses.
 func (v *View) Answer(ctx context.Context, responses map[string]json.RawMessage) error {
 	if v.away() {
 		answers := map[string]answerNote{}

@@ -39,7 +39,7 @@ func All(c *config.Config, specs []mcp.Tool, place string) ([]Entry, error) {
 		}
 		arguments := json.RawMessage("{}")
 		if len(e.With) > 0 {
-			arguments = json.RawMessage(e.With)
+			arguments = e.With
 		}
 		checker := schema.New(specs[i].InputSchema, "")
 		if checker.Compile() == nil { // else the schema is reported, too

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Releases a version by the steps of the config beside it: release.sh VERSION. On a terminal it asks before it
+# Releases a version by the steps of the config in this folder: release.sh VERSION. On a terminal it asks before it
 # publishes; elsewhere --yes answers. Ctrl+C, a reboot or kill -9 lose nothing that has ended: the next runnel
 # with this config goes on.
 version=$1
