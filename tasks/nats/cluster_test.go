@@ -260,10 +260,10 @@ func TestOwnersAtTheSameTime(t *testing.T) {
 	for range 8 {
 		srv := startServer(t, t.TempDir(), 0, limit)
 		var opening sync.WaitGroup
-		for i := range 4 {
+		for i := range 8 { // two processes for each owner
 			s := newState(t, srv.ClientURL())
 			opening.Go(func() {
-				sp, err := s.space(t.Context(), fmt.Sprint("owner", i))
+				sp, err := s.space(t.Context(), fmt.Sprint("owner", i/2))
 				if err != nil {
 					t.Error(err)
 					return

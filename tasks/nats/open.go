@@ -21,6 +21,7 @@ const (
 	schema       = "2"
 	schemaMember = "runnel.schema"
 	ownerMember  = "runnel.owner"
+	makerMember  = "runnel.maker" // the process that has made a stream of tasks
 	// Longer than a lease: a process that could not write for so long has lost its tasks.
 	dedupeWindow = 2 * time.Minute
 )
@@ -56,7 +57,7 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 		if share < 0 { // the account is not limited
 			share, least = defaultShare, leastShare
 		}
-		o.MaxBytes = share
+		o.MaxBytes, o.Metadata[makerMember] = share, sp.Keeper
 		return err
 	}
 	for {
@@ -73,10 +74,10 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 			return nil, nil, err
 		}
 		// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
-		// that is made or changed, until some of it is given back. Without leases nothing was stored yet.
-		if stream != nil && stream.CachedInfo().State.Msgs == 0 {
-			if err := sp.c.js.DeleteStream(ctx, sp.name); err != nil {
-				return nil, nil, busy(err)
+		// that is made or changed, until some of it is given back.
+		if stream != nil {
+			if err := sp.giveBack(ctx, stream); err != nil {
+				return nil, nil, err
 			}
 		}
 		share /= 2 // other streams may have reserved more, or the disk is small
@@ -90,6 +91,23 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 			share = -1
 		}
 	}
+}
+
+// giveBack deletes the stream of an owner that has none for leases, so that nothing was stored yet, if this
+// process has made it.
+func (sp *space) giveBack(ctx context.Context, stream jetstream.Stream) error {
+	info := stream.CachedInfo()
+	if info.Config.Metadata[makerMember] != sp.Keeper || info.State.Msgs > 0 {
+		return nil
+	}
+	_, err := sp.c.js.Stream(ctx, sp.leaseName)
+	if errors.Is(err, jetstream.ErrStreamNotFound) { // no other process was quicker
+		err = sp.c.js.DeleteStream(ctx, sp.name)
+	}
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil
+	}
+	return busy(err)
 }
 
 const (
