@@ -56,11 +56,14 @@ func (sp *space) direct(ctx context.Context, stream string,
 		}
 		return list, err
 	}
-	if list, err = askAgain(ctx, replicaTimeout, try); errors.Is(err, nats.ErrNoResponders) &&
-		sp.restore(ctx) == nil {
+	for deadline := time.Now().Add(readTimeout); ; {
 		list, err = askAgain(ctx, replicaTimeout, try)
+		// Either the stream is lost, or its servers have just started and do not serve it yet.
+		if !errors.Is(err, nats.ErrNoResponders) || sp.restore(ctx) != nil || time.Now().After(deadline) ||
+			!pause.For(ctx, writeAgain) {
+			return list, err
+		}
 	}
-	return list, err
 }
 
 // answers returns the messages that a direct get finds.
