@@ -224,6 +224,8 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string,
 		return nil, tasks.Trouble{Err: fmt.Errorf("its JetStream does not answer: start it with -js (nats-server -js -sd FOLDER): %w", err)}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return nil, tasks.Trouble{Err: fmt.Errorf("allow JetStream for the account (nsc edit account --js-disk-storage 10G): %w", err)}
+	case errors.Is(err, jetstream.ErrStreamNotFound): // it is being made, and this server has not heard of it
+		return nil, unreachable(err)
 	case err != nil:
 		return nil, busy(err)
 	}
