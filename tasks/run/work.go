@@ -43,7 +43,7 @@ func (r *Run) finishWith(done *Done) {
 	}
 	done.hide(r.secrets)
 	if why := r.abortReason(); why != nil { // then the result of the work does not count
-		done, wire = &Done{Result: mcp.ErrorResult(why.Error())}, nil
+		done, wire = &Done{Result: mcp.ErrorResult(why.Error()), Status: why.Error()}, nil
 	}
 	r.setEnding(done.Result, done.Rest, wire)
 	r.workReturned()
