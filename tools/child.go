@@ -17,7 +17,7 @@ import (
 
 // Child is a task that a call has made of another tool of this runnel. It has an id and a log of its own, is
 // listed, and belongs to the owner of the call. It is cancelled when the task of the call ends before it.
-// What its tool asks is asked by the call.
+// The call asks the questions of its tool.
 type Child struct {
 	run     *run.Run
 	begun   chan struct{} // closed by Begin

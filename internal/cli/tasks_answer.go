@@ -14,12 +14,13 @@ import (
 	"runnel/tasks"
 )
 
-// answerCommand is "runnel tasks answer". Its answer goes the way of one by tasks/update: it is stored with the
-// task, and the process that runs the task finds it, now or when the task goes on.
+// answerCommand is "runnel tasks answer". Its answer goes the way of one by tasks/update: it is stored with
+// the task, and the process that runs the task finds it, now or when the task goes on.
 func (i *invocation) answerCommand() *cobra.Command {
 	var said string
 	cmd := i.aboutTask("answer ID [yes|no|JSON]", "Answer the question that a task waits for",
-		"Answers the question of a task made of steps, also while no runnel runs it. Without an answer it asks you for it on a terminal. JSON is the content of a form.",
+		"Answers the question of a task made of steps, also while no runnel runs it. Without an answer it asks "+
+			"you for it on a terminal. JSON is the content of a form.",
 		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes",
 		func(cmd *cobra.Command, l *local, id string) error {
 			v, release, err := l.runner.Follow(cmd.Context(), id)
@@ -33,7 +34,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 			key, question := v.FirstQuestion()
 			switch {
 			case key == "" && v.Task().Status == mcp.TaskInputRequired:
-				return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", id, v.Task().StatusMessage)
+				return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", id,
+					v.Task().StatusMessage)
 			case key == "":
 				return fmt.Errorf("task %s waits for no answer: it is %s", id, v.Task().Status)
 			}
@@ -46,7 +48,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 			case said != "":
 				answer = mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(said)}
 			case !term.IsTerminal(i.Stdin):
-				return misuse(cmd, "task %s asks: %s\nthere is no terminal here to ask you on: add yes or no", id, v.Task().StatusMessage)
+				return misuse(cmd, "task %s asks: %s\nthere is no terminal here to ask you on: add yes or no", id,
+					v.Task().StatusMessage)
 			default:
 				view := term.NewView(i.Stdout, i.Stderr, "never", i.Getenv)
 				answer = (&term.Asker{Stdin: i.Stdin, View: view}).Ask(cmd.Context(), question.Params)

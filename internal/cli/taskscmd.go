@@ -34,11 +34,12 @@ listed while it runs. The first characters of an id are enough if no other id be
   runnel tasks cancel 4d8a`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return misuse(cmd, "runnel tasks needs a command: list, get, tail, wait, answer, result, cast, cancel, rm or prune")
+			return misuse(cmd,
+				"runnel tasks needs a command: list, get, tail, wait, answer, result, cast, cancel, rm or prune")
 		},
 	}
-	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.answerCommand(), i.resultCommand(),
-		i.castCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
+	cmd.AddCommand(i.listCommand(), i.getCommand(), i.tailCommand(), i.waitCommand(), i.answerCommand(),
+		i.resultCommand(), i.castCommand(), i.cancelCommand(), i.rmCommand(), i.pruneCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Flags().SortFlags = false
 		i.addSettings(sub.Flags())

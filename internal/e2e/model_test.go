@@ -283,7 +283,8 @@ var (
 )
 
 // wireOfModel returns a tools/call among lines with arrows, the answer to it and what comes about its task,
-// without ids and times. The pieces of the text become one line, since each of them may have more or less of it.
+// without ids and times. The pieces of the text become one line, since each of them may have more or less of
+// it.
 func wireOfModel(t *testing.T, lines string) string {
 	t.Helper()
 	var wire strings.Builder

@@ -277,7 +277,7 @@ func commandLine(f *config.Command) string {
 // OnWorkers reports whether workers run the command.
 func (c *Command) OnWorkers() bool { return c.config.Runs != "" }
 
-// offer lets a worker run a call. The user is asked before, because later, when a worker is free, nobody may
+// offer lets a worker run a call. The user is asked before, because later, when a worker is free, no one may
 // be there to answer.
 func (c *Command) offer(ctx context.Context, in *tools.Call, out *tools.Output,
 	args inputs.Arguments) (*mcp.CallToolResult, error) {

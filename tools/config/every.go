@@ -121,7 +121,7 @@ func (s *Schedule) Next(t time.Time) time.Time {
 		_, after := change.Zone()
 		gap := time.Duration(after-before) * time.Second
 		if gap > 0 {
-			// What the clocks of before would have shown until the end of the gap.
+			// The schedule may have a time that the clocks leave out.
 			old := time.FixedZone("", before)
 			if left := s.fields.Next(change.Add(-1).In(old)); left.Before(change.Add(gap)) {
 				return change

@@ -18,7 +18,7 @@ var strictKeywords = []string{"$schema", "$ref", "$defs", "definitions", "title"
 	"maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minItems", "maxItems"}
 
 // isStrict reports whether OpenAI can hold an answer to a schema exactly: each of its objects requires all of
-// its properties and has no others, and the whole is no choice.
+// its properties and has no others, and its top level is not an anyOf.
 func isStrict(schema []byte) bool {
 	return rawjson.Member(schema, "anyOf") == nil && strictBelow(schema)
 }
