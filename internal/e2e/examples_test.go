@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/internal/manual"
 )
 
 // The examples compile, are as short as they claim, and do what they say.
@@ -110,12 +112,17 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// README is short enough to be read. What does not fit is in the manual.
+// README is short enough to be read. What does not fit is in the manual, whose pages it names.
 func TestReadmeIsShort(t *testing.T) {
 	const most = 250 // lines
 	text, err := os.ReadFile("README.md")
 	if n := strings.Count(string(text), "\n"); err != nil || n > most {
 		t.Errorf("README.md has %d lines, want %d at most: %v", n, most, err)
+	}
+	for _, page := range manual.Topics() {
+		if !strings.Contains(string(text), "(internal/manual/"+page.Name+".md)") {
+			t.Errorf("README.md does not name the page %s", page.Name)
+		}
 	}
 }
 
