@@ -43,6 +43,15 @@ func Resumes(variables json.RawMessage) string {
 	return rawjson.StringMember(variables, ResumeNote)
 }
 
+// HowToAnswer says how its user answers a task that waits for an answer, "" if its question ends with the
+// process that asks.
+func HowToAnswer(t *Task) string {
+	if Resumes(t.Variables) == "" {
+		return ""
+	}
+	return "in a terminal with: runnel tasks answer " + t.ID
+}
+
 // Begun returns the ids of the tasks that a work has begun and whose end it has not noted: each is the member
 // task of a note without a member end.
 func Begun(variables json.RawMessage) (ids []string) {

@@ -84,11 +84,11 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	case d.Spelling == feed.ByProgress && soon >= time.Second: // until it is a task, its host shows that
 		d.Start()
 	}
-	what, questions := next(ctx, d, worked, time.After(soon), nil)
+	what, questions := next(ctx, d, worked, time.After(soon), d.audience.unasked.Done())
 	if what == isLate && d.audience.apart { // a handle is for work that outlives this process
 		what, questions = next(ctx, d, run.Worked(), d.audience.placed.Done(), nil)
 	}
-	if what == isLate {
+	if what == isLate && !d.audience.mute.Load() {
 		// "SHOULD resolve all MRTR exchanges synchronously before responding with a CreateTaskResult"
 		if questions = run.Questions(); len(questions) > 0 {
 			what = isAsked
@@ -97,7 +97,7 @@ func (s *service) answerSoon(ctx context.Context, e *entry, p *mcp.CallToolParam
 	switch {
 	case what == isReached: // it ends as soon as its output has been written
 		return s.answerInTime(ctx, e, p, d, nil)
-	case what != isLate:
+	case what != isLate && what != isUnasked:
 		return s.say(ctx, e, what, questions, p, d)
 	case run.Promote(ctx) == nil:
 		return created(d), nil

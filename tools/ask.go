@@ -14,7 +14,6 @@ import (
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tasks/run"
-	"runnel/tools/schema"
 )
 
 // Ask asks the user and waits for the answer as long as ctx lasts; meanwhile the task is input_required. If
@@ -103,23 +102,8 @@ type Answer struct {
 // ErrCannotAsk is returned by [Call.Ask] if the client has no way to ask its user.
 var ErrCannotAsk = errors.New("this client cannot ask its user: it does not support elicitation")
 
-// check returns an error if the content of an answer is invalid. Servers "SHOULD validate received data
-// matches the requested schema" (client/elicitation, "Security Considerations"). No content is an empty form.
-func (q *Question) check(content json.RawMessage) error {
-	if len(content) == 0 {
-		content = json.RawMessage("{}")
-	}
-	if !rawjson.IsObject(content) {
-		return errors.New("has content that is not an object")
-	}
-	if len(q.Schema) == 0 {
-		return nil
-	}
-	if err := schema.New(q.Schema, "field").Check(content); err != nil {
-		return fmt.Errorf("has %w", err)
-	}
-	return nil
-}
+// check returns an error if the content of an answer is invalid.
+func (q *Question) check(content json.RawMessage) error { return run.CheckForm(q.Schema, content) }
 
 // fits returns an error if a client cannot show this question, though it shows others.
 func (q *Question) fits(c *rpc.Caller) error {

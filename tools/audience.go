@@ -28,7 +28,7 @@ type audience struct {
 	placed  signal.Latch    // it is known which process runs the call
 	known   signal.Latch    // the client knows the task
 	left    atomic.Bool     // the client was told to come back for the task, and no longer waits for the call
-	mute    atomic.Bool     // the client cannot ask its user what lasts, and has no task in which it would see it
+	mute    atomic.Bool     // the client cannot ask its user what lasts
 	unasked signal.Latch    // and such a question is open
 	far     tasks.FarClient // in a worker, instead of a caller
 	byClock bool            // no client has made the call, and none will come back for it

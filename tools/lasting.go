@@ -67,9 +67,7 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 		Request: mcp.InputRequest{Method: "elicitation/create",
 			Params: rawjson.Encode(mcp.ElicitParams{Message: q.Message, RequestedSchema: q.Schema})}}
 	if c := a.caller(); c != nil && (!a.canDo(question.Request.Method, nil) || a.handedOver(c)) {
-		if readsTask := c.Version.Stateless && c.Capabilities.Extends(mcp.ExtensionTasks); !readsTask {
-			a.mute.Store(true) // before the question is open: the answer to the call would have it
-		}
+		a.mute.Store(true) // before the question is open: the answer to the call would have it
 	}
 	a.mu.Lock()
 	if a.end.IsSet() {

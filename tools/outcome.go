@@ -45,7 +45,11 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	case isWire:
 		return &run.Done{Err: wire}
 	case errors.Is(err, ErrCannotAsk) && c.caller != nil && c.caller.Version.Stateless && !c.CanAsk():
-		return &run.Done{Err: need(c.caller, "elicitation/create", nil)}
+		missing, _ := errors.AsType[*rpc.Error](need(c.caller, "elicitation/create", nil))
+		if why := err.Error(); why != ErrCannotAsk.Error() { // it may say what the user can do instead
+			missing.Message += ": " + why
+		}
+		return &run.Done{Err: missing}
 	case err != nil:
 		result = mcp.ErrorResult(err.Error())
 	case result == nil:

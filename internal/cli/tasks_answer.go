@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/run"
 )
 
 // answerCommand is "runnel tasks answer". Its answer goes the way of one by tasks/update: it is stored with
@@ -19,9 +21,11 @@ import (
 func (i *invocation) answerCommand() *cobra.Command {
 	var said string
 	cmd := i.aboutTask("answer ID [yes|no|JSON]", "Answer the question that a task waits for",
-		"Answers the question of a task made of steps, also while no runnel runs it. Without an answer it asks "+
-			"you for it on a terminal. JSON is the content of a form.",
-		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes",
+		"Answers the question of a task, whichever runnel runs it, and that of steps also while no runnel runs them. "+
+			"Without an answer it asks you for it on a terminal. JSON is the content of a form. A call that its host "+
+			"waits for, and that is not a task yet, asks its host alone. Passwords are typed with runnel attach.",
+		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes\n"+
+			`  runnel tasks answer 4d8a '{"version": "1.2"}'`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			v, release, err := l.runner.Follow(cmd.Context(), id)
 			if err != nil {
@@ -31,14 +35,12 @@ func (i *invocation) answerCommand() *cobra.Command {
 			if v == nil {
 				return fmt.Errorf("task %s has ended: it waits for no answer", id)
 			}
-			key, question := v.FirstQuestion()
-			switch {
-			case key == "" && v.Task().Status == mcp.TaskInputRequired:
-				return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", id,
-					v.Task().StatusMessage)
-			case key == "":
-				return fmt.Errorf("task %s waits for no answer: it is %s", id, v.Task().Status)
+			question := v.FirstForm()
+			if question == nil {
+				return noQuestion(v)
 			}
+			var params mcp.ElicitParams
+			_ = json.Unmarshal(question.Request.Params, &params) // it is a form
 			var answer mcp.ElicitResult
 			switch {
 			case said == "yes":
@@ -48,21 +50,25 @@ func (i *invocation) answerCommand() *cobra.Command {
 			case said != "":
 				answer = mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage(said)}
 			case !term.IsTerminal(i.Stdin):
-				return misuse(cmd, "task %s asks: %s\nthere is no terminal here to ask you on: add yes or no", id,
-					v.Task().StatusMessage)
+				fields, add := fieldsOf(params.RequestedSchema), "yes or no"
+				if fields != "" {
+					add = "a JSON object with its fields, or no:" + fields
+				}
+				return misuse(cmd, "task %s asks: %s\nthere is no terminal here to ask you on: add %s", id,
+					term.Printable(params.Message), add)
 			default:
 				view := term.NewView(i.Stdout, i.Stderr, "never", i.Getenv)
-				answer = (&term.Asker{Stdin: i.Stdin, View: view}).Ask(cmd.Context(), question.Params)
+				answer = (&term.Asker{Stdin: i.Stdin, View: view}).Ask(cmd.Context(), question.Request.Params)
 				view.End()
 			}
 			if answer.Action == mcp.ElicitCancel {
 				return errors.New("not answered: the question stays open")
 			}
-			responses := map[string]json.RawMessage{key: rawjson.Encode(answer)}
-			if err := v.CheckResponses(responses); err != nil {
-				return fmt.Errorf("task %s takes another answer: %w", id, err)
+			encoded := rawjson.Encode(answer)
+			if _, err := question.Read(encoded); err != nil {
+				return fmt.Errorf("the answer to %q %w%s", params.Message, err, fieldsOf(params.RequestedSchema))
 			}
-			if err := v.Answer(cmd.Context(), responses); errors.Is(err, tasks.ErrEnded) {
+			if err := question.Answer(cmd.Context(), encoded); errors.Is(err, tasks.ErrEnded) {
 				return fmt.Errorf("task %s has ended: it waits for no answer", id)
 			} else if err != nil {
 				return err
@@ -74,8 +80,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error { return noArguments(cmd, args[min(len(args), 2):]) }
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
-			said = args[1]
-			if said != "yes" && said != "no" && !strings.HasPrefix(said, "{") {
+			said = strings.TrimSpace(args[1])
+			if said != "yes" && said != "no" && !(strings.HasPrefix(said, "{") && json.Valid([]byte(said))) {
 				return misuse(cmd, "the answer %q is none of yes, no and a JSON object", said)
 			}
 			args = args[:1]
@@ -83,4 +89,34 @@ func (i *invocation) answerCommand() *cobra.Command {
 		return answer(cmd, args)
 	}
 	return cmd
+}
+
+// noQuestion says why a task cannot be answered.
+func noQuestion(v *run.View) error {
+	t := v.Task()
+	switch {
+	case t.Password != nil:
+		return fmt.Errorf("task %s asks for a password: type it with runnel attach %[1]s", t.ID)
+	case t.Status == mcp.TaskInputRequired && bytes.Contains(t.Variables, []byte(tasks.AnswerPrefix)):
+		return fmt.Errorf("the question of task %s has been answered, and the task goes on soon: %s", t.ID, t.StatusMessage)
+	case t.Status == mcp.TaskInputRequired:
+		return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", t.ID,
+			t.StatusMessage)
+	}
+	return fmt.Errorf("task %s waits for no answer: it is %s", t.ID, t.Status)
+}
+
+// fieldsOf lists the fields of a form, a line each, "" if it has none.
+func fieldsOf(form json.RawMessage) string {
+	var b strings.Builder
+	for _, f := range term.ReadForm(form) {
+		fmt.Fprintf(&b, "\n  %s", term.Printable(f.Name))
+		if f.Description != "" {
+			fmt.Fprintf(&b, " (%s)", term.Printable(f.Description))
+		}
+		if words := f.Words(); len(words) > 0 {
+			fmt.Fprintf(&b, " [%s]", term.Printable(strings.Join(words, ", ")))
+		}
+	}
+	return b.String()
 }

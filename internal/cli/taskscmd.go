@@ -13,6 +13,7 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tools/text"
 )
@@ -174,6 +175,9 @@ func (i *invocation) getCommand() *cobra.Command {
 			line("status", "%s", t.Status)
 			if t.StatusMessage != "" {
 				line("message", "%s", text.StripANSI([]byte(t.StatusMessage)))
+			}
+			if t.Status == mcp.TaskInputRequired {
+				line("answer", "with runnel tasks answer %s", t.ID)
 			}
 			switch {
 			case t.Attempt > 1:

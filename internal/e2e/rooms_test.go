@@ -41,9 +41,9 @@ var rooms = map[string][]string{
 	// The files that a task has made.
 	"runnel/tasks/files": {"runnel/partials", "runnel/rpc/mcp", "runnel/rpc/rawjson",
 		"runnel/tasks"},
-	// Text and secrets know nothing of tools.
+	// Text, secrets and schemas know nothing of tools.
 	"runnel/tasks/run": {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
-		"runnel/tasks", "runnel/tasks/files", "runnel/tools/secrets", "runnel/tools/text"},
+		"runnel/tasks", "runnel/tasks/files", "runnel/tools/schema", "runnel/tools/secrets", "runnel/tools/text"},
 	// What a client is sent about a call.
 	"runnel/tasks/feed": {"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson",
 		"runnel/tasks", "runnel/tasks/run"},

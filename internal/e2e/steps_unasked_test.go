@@ -7,7 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 )
 
@@ -106,5 +108,73 @@ tools:
 				}
 			}
 		})
+	}
+}
+
+// A client with tasks whose user cannot be asked gets a task: its status message has the command that answers,
+// and no question that this client has not declared. A question that ends with its call is an error that says
+// what the user can do.
+func TestStepsAskATaskClientThatCannot(t *testing.T) {
+	t.Parallel()
+	file, state := filepath.Join(t.TempDir(), "runnel.yaml"), filepath.Join(t.TempDir(), "state")
+	const config = `
+tools:
+  release: {steps: [{id: ok, ask: "Publish it?"}]}
+  deploy: {command: [echo, deployed], confirm: "Deploy it?"}
+`
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := process(t, programCommand(t, "--config", file, "--state", state))
+	const takesTasks = `"extensions":{"io.modelcontextprotocol/tasks":{}}`
+	type response struct {
+		Result mcp.DetailedTask
+		Error  *rpc.Error
+	}
+	sent := 0
+	request := func(method, members string) (r response, line []byte) {
+		sent++
+		s.sendLine(`{"jsonrpc":"2.0","id":%d,"method":%q,"params":%s}`, sent, method, inEra(takesTasks, "", members))
+		line = s.line()
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		return r, line
+	}
+	for said, want := range map[string]string{"yes": "answered yes", "no": "answered no"} {
+		called, line := request("tools/call", `"name":"release","arguments":{}`)
+		id := called.Result.TaskID
+		if called.Result.ResultType != mcp.ResultTask {
+			t.Fatalf("%s", line)
+		}
+		get := func(wanted func(line string) bool) {
+			t.Helper()
+			for deadline := time.Now().Add(watchdog); ; time.Sleep(10 * time.Millisecond) {
+				_, line := request("tasks/get", fmt.Sprintf(`"taskId":%q`, id))
+				if strings.Contains(string(line), "inputRequests") {
+					t.Errorf("%s", line)
+				}
+				if wanted(string(line)) {
+					return
+				}
+				if time.Now().After(deadline) {
+					t.Fatalf("%s", line)
+				}
+			}
+		}
+		get(func(line string) bool {
+			return strings.Contains(line, `"status":"working","statusMessage":"waits for its user to answer \"Publish it?\", in a terminal with: runnel tasks answer `+id)
+		})
+		if got := runClient(t, "", "tasks", "answer", id, said, "--state", state); got.code != exitFine {
+			t.Errorf("%+v", got)
+		}
+		get(func(line string) bool {
+			return strings.Contains(line, `"status":"completed"`) && strings.Contains(line, want)
+		})
+		refused, line := request("tools/call", `"name":"deploy","arguments":{}`)
+		if refused.Error == nil || refused.Error.Code != mcp.CodeMissingCapability ||
+			!strings.Contains(refused.Error.Message, "the user can run it in a terminal: runnel call deploy") {
+			t.Errorf("%s", line)
+		}
 	}
 }

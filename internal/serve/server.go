@@ -105,7 +105,7 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.O
 	}
 	return run.NewRunner(run.Options{
 		Place:        place(),
-		Fronts:       conf.HTTP.Addr != "" && !conf.State.InMemory(),
+		Shared:       !inMemory(store),
 		State:        store,
 		Owner:        conf.Server.Owner,
 		TTL:          time.Duration(conf.Tasks.TTL),

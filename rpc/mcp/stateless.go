@@ -56,6 +56,10 @@ type DetailedTask struct {
 	Error         any                     `json:"error,omitempty"`         // failed
 
 	Meta map[string]any `json:"_meta,omitempty"`
+
+	// HowToAnswer says how a person answers without the client, "" if that is not possible. No client gets it as a
+	// member.
+	HowToAnswer string `json:"-"`
 }
 
 // CompleteResult is a tool's result with its resultType.

@@ -101,6 +101,10 @@ func readNotes(variables json.RawMessage, attempt int) *notes {
 
 func newQuestion(key string, n questionNote) *Question {
 	q := &Question{Request: n.InputRequest, Message: n.Message, key: key}
+	if params, is := q.form(); is {
+		// The process that asks ignores an answer that does not fit, and the question would be closed here.
+		q.Check = func(content json.RawMessage) error { return CheckForm(params.RequestedSchema, content) }
+	}
 	q.closed, q.close = context.WithCancel(context.Background())
 	return q
 }

@@ -40,7 +40,7 @@ func (r *Run) Ask(q *Question) error {
 	q.answer, q.refused = make(chan json.RawMessage, 1), make(chan error, 1)
 	q.closed, q.close = context.WithCancel(context.Background())
 	r.open = append(r.open, q)
-	q.published = r.taken || (r.runner.o.Fronts || q.Name != "") && r.kept == handle
+	q.published = r.taken || (r.runner.o.Shared || q.Name != "") && r.kept == handle
 	r.mu.Unlock()
 	var err error
 	if q.published { // before the status, so that a follower who sees the status finds the question

@@ -3,12 +3,15 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"sync"
 
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tools/schema"
 )
 
 // Relay sends the questions of a task to a client of the handshake era that waits for its result: "When the
@@ -65,6 +68,25 @@ func (q *Question) form() (params mcp.ElicitParams, is bool) {
 		rawjson.StringMember(q.Request.Params, "mode") != "url" &&
 		json.Unmarshal(q.Request.Params, &params) == nil
 	return params, is
+}
+
+// CheckForm returns an error if the content of an answer does not fit the schema of its form. Servers "SHOULD
+// validate received data matches the requested schema" (client/elicitation, "Security Considerations"). No
+// content is an empty form.
+func CheckForm(form, content json.RawMessage) error {
+	if len(content) == 0 {
+		content = json.RawMessage("{}")
+	}
+	if !rawjson.IsObject(content) {
+		return errors.New("has content that is not an object")
+	}
+	if !rawjson.IsObject(form) { // it has none: nil, or null where it was stored
+		return nil
+	}
+	if err := schema.New(form, "field").Check(content); err != nil {
+		return fmt.Errorf("has %w", err)
+	}
+	return nil
 }
 
 // send sends the question and passes on the answer, unless it is answered elsewhere first. When this client

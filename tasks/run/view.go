@@ -110,14 +110,16 @@ func (v *View) Questions() map[string]mcp.InputRequest {
 	return open
 }
 
-// FirstQuestion returns the open question that was asked first, with its key; "" if none is open.
-func (v *View) FirstQuestion() (key string, request mcp.InputRequest) {
+// FirstForm returns the open question with a form that was asked first, nil if there is none.
+func (v *View) FirstForm() *Question {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.open) == 0 {
-		return "", request
+	for _, q := range v.open {
+		if _, is := q.form(); is {
+			return q
+		}
 	}
-	return v.open[0].key, v.open[0].Request
+	return nil
 }
 
 // Detached is closed when another process runs the task.
@@ -211,7 +213,7 @@ func (r *Runner) detailed(t *tasks.Task, open map[string]mcp.InputRequest) mcp.D
 	beside := 0
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		d.InputRequests = open // left out if it is empty
+		d.InputRequests, d.HowToAnswer = open, tasks.HowToAnswer(t) // left out if they are empty
 	case t.Status == mcp.TaskCancelled || !t.Status.Terminal():
 	case t.Outcome.Err != nil:
 		d.Error = t.Outcome.Err

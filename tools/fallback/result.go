@@ -122,7 +122,7 @@ func (f *Tools) statusLine(t *tasks.Task, said bool) string {
 	}
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		how := reading.HowToAnswer(t)
+		how := tasks.HowToAnswer(t)
 		if how != "" && again != "" {
 			how, again = ", "+how, "; then"+strings.TrimPrefix(again, ":")
 		}

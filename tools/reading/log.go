@@ -119,15 +119,6 @@ func HowToRead(poller, taskID string, after int64) string {
 	return how
 }
 
-// HowToAnswer says how its user answers a task that waits for an answer, "" if its question ends with the
-// process that asks.
-func HowToAnswer(t *tasks.Task) string {
-	if tasks.Resumes(t.Variables) == "" {
-		return ""
-	}
-	return "in a terminal with: runnel tasks answer " + t.ID
-}
-
 // IsError reports whether the result of a task that has ended is an error.
 func IsError(t *tasks.Task) bool {
 	return t.Status != mcp.TaskCompleted || t.Outcome.Result != nil && t.Outcome.Result.IsError
