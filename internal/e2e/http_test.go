@@ -40,8 +40,13 @@ func (s *httpServer) end() {
 // serveHTTP starts the program, which must end well at the end of the test.
 func serveHTTP(t *testing.T, args ...string) *httpServer {
 	t.Helper()
-	s := &httpServer{cmd: racedCommand(t,
-		append(args, "--no-stdio", "--http", ":0", "--log-format", "json")...)}
+	return startHTTP(t, append(args, "--no-stdio")...)
+}
+
+// startHTTP is serveHTTP without --no-stdio. The program's stdin is the null device.
+func startHTTP(t *testing.T, args ...string) *httpServer {
+	t.Helper()
+	s := &httpServer{cmd: racedCommand(t, append(args, "--http", ":0", "--log-format", "json")...)}
 	s.cmd.Stderr = &s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -228,6 +233,27 @@ func TestHTTPIssuer(t *testing.T) {
 		if strings.Contains(s.log.String(), bearer) {
 			t.Error("tokens in the log")
 		}
+	}
+}
+
+// A manager of services starts programs with the null device as stdin: HTTP is served then, until a signal.
+// Without HTTP there is nothing to serve, and the program says so.
+func TestHTTPWithoutStdin(t *testing.T) {
+	t.Parallel()
+	s := startHTTP(t, "--selftest", "--state", "memory")
+	for range 2 {
+		a, status := s.post(t, "", "tools/call", "echo", `"name":"echo","arguments":{"text":"here"}`)
+		if status != http.StatusOK || !strings.Contains(string(a.Result), "here") {
+			t.Errorf("%d %+v", status, a)
+		}
+	}
+	if log := s.log.String(); strings.Count(log, "null device: HTTP only is served") != 1 {
+		t.Error(log)
+	}
+	alone := programCommand(t, "--selftest", "--state", "memory")
+	alone.Stdin = nil
+	if out, err := alone.CombinedOutput(); err != nil || !strings.Contains(string(out), "--http ADDR serves HTTP until a signal") {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
 

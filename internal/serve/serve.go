@@ -34,6 +34,10 @@ func (s *Setup) Serve(ctx context.Context) error {
 	if s.view != nil {
 		conf.HTTP = config.HTTP{Addr: s.view.address, NoStdio: true}
 	}
+	null := term.IsNull(s.Stdin) && !conf.HTTP.NoStdio
+	if null && conf.HTTP.Addr != "" { // a manager of services has started it, and no host
+		conf.HTTP.NoStdio = true
+	}
 	s.session = conf.HTTP.Addr == ""
 	if s.view == nil {
 		s.scheduler = every.New()
@@ -53,6 +57,12 @@ func (s *Setup) Serve(ctx context.Context) error {
 	}
 	if term.IsTerminal(s.Stdin) && !conf.HTTP.NoStdio {
 		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
+	}
+	switch {
+	case null && conf.HTTP.NoStdio:
+		log.Info().Msg("stdin is the null device: HTTP only is served, until a signal, as with --no-stdio")
+	case null:
+		log.Warn().Msg("stdin is the null device, so no host can speak to runnel, which ends: a host starts it with a pipe, and --http ADDR serves HTTP until a signal")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil &&
 		s.untrusted == nil {

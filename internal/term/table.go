@@ -77,6 +77,17 @@ func IsTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)
 }
 
+// IsNull reports whether an input is the null device: whoever has started this process will write nothing.
+func IsNull(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	is, err := f.Stat()
+	null, nullErr := os.Stat(os.DevNull)
+	return err == nil && nullErr == nil && os.SameFile(is, null)
+}
+
 // Wrap breaks a text at its blanks into lines of at most width columns; the second and the following ones
 // begin after indent columns, and so does what the caller writes before the first. Lines of the text are
 // joined.
