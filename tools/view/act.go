@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 
+	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
 )
@@ -35,6 +37,41 @@ func (v *view) cancel(ctx context.Context, in *tools.Call, p taskParams) (any, e
 		return nil, err
 	}
 	return v.show(ctx, in, &t, v.runner.Own()), nil
+}
+
+type answerParams struct {
+	TaskID  string `json:"taskId"`
+	Message string `json:"message"` // of the question, as the task's status shows it: another one may be open by now
+	Yes     bool   `json:"yes"`
+}
+
+// answer implements view_answer. A person answers, and no model: only the page calls it.
+func (v *view) answer(ctx context.Context, _ *tools.Call, p answerParams) (any, error) {
+	followed, release, err := v.runner.Follow(ctx, p.TaskID)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if followed == nil {
+		return nil, errors.New("the task has ended: it waits for no answer")
+	}
+	question := followed.FirstForm()
+	if question == nil {
+		return nil, errors.New("the task has no question that can be answered here")
+	}
+	if tasks.Clip(question.Message) != p.Message {
+		return nil, errors.New("the task asks something else by now: read it, and answer again")
+	}
+	answer := mcp.ElicitResult{Action: mcp.ElicitDecline}
+	if p.Yes {
+		answer = mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage("{}")}
+	}
+	encoded := rawjson.Encode(answer)
+	if _, err := question.Read(encoded); err != nil {
+		return nil, fmt.Errorf("yes is not enough, the answer %w: in a terminal, runnel tasks answer %s takes it", err,
+			p.TaskID)
+	}
+	return struct{}{}, question.Answer(ctx, encoded)
 }
 
 // tools implements view_tools: what can be run.

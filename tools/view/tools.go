@@ -63,6 +63,8 @@ func App(runner *run.Runner, hosts func() Hosts) *tools.App {
 				taskID, maxKeys, maxTyped), `"taskId"`, v.typeInto),
 		tool("view_files", "List the files that a task has made.", taskID, `"taskId"`, v.files),
 		tool("view_cancel", "Cancel a task.", taskID, `"taskId"`, v.cancel),
+		tool("view_answer", "Answer the question that a task asks, as a person: yes or no.",
+			taskID+`,"message":{"type":"string"},"yes":{"type":"boolean"}`, `"taskId","message","yes"`, v.answer),
 		tool("view_tools", "List the tools that can be run, with their schemas.", "", "", v.tools),
 		tool("view_run", "Run a tool as a task.", `"tool":{"type":"string"},"arguments":{"type":"object"}`,
 			`"tool"`, v.run),

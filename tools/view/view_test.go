@@ -63,6 +63,16 @@ func serve(t *testing.T, o run.Options) *world {
 			}
 		}
 	}))
+	add(tools.FuncWith(mcp.Tool{Name: "ask", InputSchema: tools.ObjectSchema("", ""),
+		Execution: &mcp.ToolExecution{TaskSupport: mcp.TaskOptional}},
+		func(ctx context.Context, in *tools.Call, _ struct{}, _ *tools.Output) (*mcp.CallToolResult, error) {
+			answer, done, err := in.AskLasting(ctx, "ok", tools.Question{Message: "Publish?"})
+			if err != nil {
+				return nil, err
+			}
+			defer done()
+			return mcp.Result(string(answer.Action)), nil
+		}))
 	own := tools.Func("paged", "",
 		func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) { return nil, nil })
 	own.Tool.Meta = json.RawMessage(`{"ui":{"resourceUri":"ui://own/page"}}`)
@@ -246,9 +256,9 @@ func TestWhoSeesThePage(t *testing.T) {
 					}
 					return
 				}
-				want := []string{"list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`,
+				want := []string{"ask" + long, "list_tasks" + long, `paged {"ui":{"resourceUri":"ui://own/page"}}`,
 					"say" + long, "start_task" + long,
-					"view_again" + app, "view_cancel" + app, "view_files" + app, "view_history" + app,
+					"view_again" + app, "view_answer" + app, "view_cancel" + app, "view_files" + app, "view_history" + app,
 					"view_mine" + app, "view_output" + app, "view_run" + app, "view_screen" + app,
 					"view_search" + app, "view_task" + app, "view_tasks" + app, "view_times" + app,
 					"view_tools" + app, "view_type" + app}
@@ -427,7 +437,7 @@ func TestRunsTools(t *testing.T) {
 		offered = append(offered, fmt.Sprintf("%s %t", tool.Name,
 			strings.Contains(string(tool.InputSchema), `"n"`)))
 	}
-	if !slices.Equal(offered, []string{"paged false", "say true"}) {
+	if !slices.Equal(offered, []string{"ask false", "paged false", "say true"}) {
 		t.Errorf("%q", offered)
 	}
 	for range 2 {
@@ -446,6 +456,45 @@ func TestRunsTools(t *testing.T) {
 		}
 	}
 	close(w.say)
+}
+
+// A page answers the question of a task that another process runs, and no other question than the one that it
+// shows.
+func TestAnswers(t *testing.T) {
+	dir := t.TempDir()
+	open := func() *world {
+		state := sqlite.New(sqlite.Options{Dir: dir})
+		t.Cleanup(func() { _ = state.Close() })
+		return serve(t, run.Options{State: state, Shared: true})
+	}
+	here, there := open(), open()
+	c, far := here.dial("2025-11-25", mcp.ClientCapabilities{}), there.dial("2026-07-28", shows)
+	for _, yes := range []bool{true, false} {
+		var made mcp.CreateTaskResult
+		if err := c.Call(t.Context(), "tools/call", args{"name": "ask", "task": args{}}, &made); err != nil {
+			t.Fatal(err)
+		}
+		answer := args{"taskId": made.Task.TaskID, "message": "Publish?", "yes": yes}
+		for get[shown](far, "view_task", args{"taskId": made.Task.TaskID}).Status != "input_required" {
+			time.Sleep(5 * time.Millisecond)
+		}
+		wrong := args{"taskId": made.Task.TaskID, "message": "Delete?", "yes": yes}
+		if got := far.refused("view_answer", wrong); !strings.HasPrefix(got, "the task asks something else by now") {
+			t.Error(got)
+		}
+		get[struct{}](far, "view_answer", answer)
+		var result mcp.CallToolResult
+		if err := c.Call(t.Context(), "tasks/result", args{"taskId": made.Task.TaskID}, &result); err != nil {
+			t.Fatal(err)
+		}
+		want := map[bool]string{true: "accept", false: "decline"}[yes]
+		if said, _ := mcp.TextOf(result.Content[0]); said != want {
+			t.Errorf("%v: %s", yes, said)
+		}
+		if got := far.refused("view_answer", answer); got != "the task has ended: it waits for no answer" {
+			t.Error(got)
+		}
+	}
 }
 
 // A task of another owner is unknown to every tool, just as one that does not exist.

@@ -13,6 +13,8 @@ class TaskView {
     at("wrap").onchange = () => { this.log.wrap = at("wrap").checked; this.log.columns = 0; this.log.resize(); };
     at("cancel").onclick = () => this.cancel();
     at("again").onclick = () => this.again();
+    at("yes").onclick = () => this.answer(true);
+    at("no").onclick = () => this.answer(false);
     at("go").onclick = () => this.search(); // not a form: the sandboxes of some hosts allow none
     at("pattern").onkeydown = event => { if (event.key === "Enter" && !event.isComposing) this.search(); };
     at("previous").onclick = () => this.step(-1);
@@ -109,6 +111,7 @@ class TaskView {
     if (!before) say(at("arguments"), plainLines(withEscapes(JSON.stringify(task.arguments ?? {}, null, 2))));
     at("cancel").hidden = !task.canCancel || isOver;
     at("again").hidden = !task.canRunAgain;
+    at("asked").hidden = task.status !== "input_required";
     at("follow").disabled = isOver;
     this.progress(task);
     this.tick();
@@ -186,6 +189,16 @@ class TaskView {
       } catch (e) { this.trouble(e, 10000); }
     };
     sure.showModal();
+  }
+
+  /** answer answers the question that is shown. */
+  async answer(yes) {
+    const {id, task} = this;
+    try {
+      await door.call("view_answer", {taskId: id, message: task.statusMessage ?? "", yes});
+      if (id === this.id) at("asked").hidden = true;
+      announce("Answered");
+    } catch (e) { this.trouble(e, 10000); }
   }
 
   async again() {
