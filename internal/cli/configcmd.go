@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -98,10 +99,20 @@ func summarize(w io.Writer, file string, conf *config.Config) error {
 				runs += " at " + m.URL
 			}
 		}
+		if len(tool.Steps) > 0 {
+			var steps []string
+			for _, step := range tool.Steps {
+				steps = append(steps, step.ID)
+			}
+			runs = "steps: " + strings.Join(steps, ", ")
+		}
+		if runs == "" && tool.Runs != "" {
+			runs = "what the workers of " + tool.Runs + " have"
+		}
 		rows = append(rows, []string{"  " + name, term.Shorten(term.Printable(runs))})
 	}
 	for _, name := range slices.Sorted(maps.Keys(conf.Upstreams)) {
-		runs := strings.Join(conf.Upstreams[name].Command, " ")
+		runs := cmp.Or(strings.Join(conf.Upstreams[name].Command, " "), conf.Upstreams[name].URL)
 		rows = append(rows, []string{"  " + name, "server: " + term.Shorten(term.Printable(runs))})
 	}
 	_, err := io.WriteString(w, term.Table(rows))

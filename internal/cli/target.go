@@ -28,7 +28,7 @@ type target struct {
 func (t *target) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&t.url, "url", "", "instead of -- SERVER: the server at this `URL`, over Streamable HTTP")
 	flags.StringArrayVar(&t.headerLines, "header", nil,
-		"send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value stands for a variable of the environment,\nso that a token is shown nowhere: --header 'Authorization: Bearer ${TOKEN}'")
+		"send this header to --url, as `'NAME: VALUE'`; repeatable. ${VARIABLE} in the value stands for a variable of the environment, so that a token is shown nowhere: --header 'Authorization: Bearer ${TOKEN}'")
 	flags.StringVar(&t.headerFile, "header-file", "",
 		"send the headers in `FILE` to --url, one 'NAME: VALUE' per line: keep a token in a file that only you can read")
 }

@@ -103,7 +103,7 @@ func TestUntrustedDirectory(t *testing.T) {
 		{"doctor", exitFailure, `.*WRONG  config: ` + path +
 			` is not used: it is not trusted yet\. [^\n]*\nok     temporary files: .*`, ""},
 		{"config check", exitFine, `runnel.yaml: fine, 1 tool and those of another server\n  leave-mark .*\n  theirs +server: touch.*`,
-			`^It is not trusted \(it is not trusted yet\): .*run: runnel trust ` + path + `\n$`},
+			`^Unless you name it .* \(it is not trusted yet\) .*run: runnel trust ` + path + `\n$`},
 	} {
 		input := ""
 		if strings.Contains(try.args, "--drain") { // it serves

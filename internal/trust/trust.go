@@ -149,7 +149,7 @@ func (f Files) Refuses(file string) string {
 	if left == nil || filepath.Base(file) != config.FileName {
 		return ""
 	}
-	return fmt.Sprintf("It is not trusted (%s): unless you name it with --config, runnel leaves it out until you run: runnel trust %s", left.why, term.Quote(left.Path))
+	return fmt.Sprintf("Unless you name it with --config, runnel leaves it out (%s) until you run: runnel trust %s", left.why, term.Quote(left.Path))
 }
 
 // distrust says why a file with this content is not trusted, "" if it is trusted.

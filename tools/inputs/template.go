@@ -77,8 +77,12 @@ func (in *Inputs) Template(key, text string) (*Template, error) {
 	for _, name := range t.Names {
 		in.Used[name] = true
 		if !slices.Contains(in.Names, name) {
+			allowed := in.Allowed()
+			if len(in.Names) == 0 {
+				allowed = fmt.Sprintf("none yet: declare it with input: {%s: {type: string}}", name)
+			}
 			return nil, &config.Error{Key: key,
-				Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: in.Allowed()}
+				Problem: fmt.Sprintf("placeholder {{%s}} names no input", name), Allowed: allowed}
 		}
 		if in.arrays[name] && !slices.Contains(lists, name) {
 			lists = append(lists, name)
