@@ -3,7 +3,7 @@
 // that runs.
 //
 //	go run ./internal/cmd/count        # from the top of the project
-//	go run ./internal/cmd/count -v     # with the names of the functions
+//	go run ./internal/cmd/count -v     # with the names of the functions and the places of the locks
 //
 // Neither tests nor what only tests import counts; files for other systems do, but for their references.
 package main
@@ -218,7 +218,7 @@ func layOut(uses [][]int) (order []int) {
 func printWay(rooms []*room, dir, what string, calls func(n int) []string) {
 	const few, many = 100, 300
 	before, after := session(dir, calls(few)), session(dir, calls(many))
-	var names []string
+	var names, places []string
 	locks, goroutines := 0.0, 0.0
 	for _, r := range rooms {
 		for _, f := range r.files {
@@ -236,7 +236,11 @@ func printWay(rooms []*room, dir, what string, calls func(n int) []string) {
 				case *ast.CallExpr:
 					if s, ok := n.Fun.(*ast.SelectorExpr); ok &&
 						(s.Sel.Name == "Lock" || s.Sel.Name == "RLock") {
-						locks += times(n.Pos())
+						if t := times(n.Pos()); t > 0.01 {
+							locks += t
+							p := fset.Position(n.Pos())
+							places = append(places, fmt.Sprintf("%s:%d takes %.2f locks", f.name, p.Line, t))
+						}
 					}
 				}
 				return true
@@ -246,7 +250,7 @@ func printWay(rooms []*room, dir, what string, calls func(n int) []string) {
 	fmt.Printf("\na %s passes %d functions, takes %.1f locks and starts %.1f goroutines\n", what, len(names),
 		locks, goroutines)
 	if verbose {
-		fmt.Println("  " + strings.Join(names, "\n  "))
+		fmt.Println("  " + strings.Join(append(names, places...), "\n  "))
 	}
 }
 
