@@ -24,7 +24,7 @@
 //  1. The reader (it belongs to the jsonrpc2.Conn) frames, checks and dispatches. It owns the handshake. It
 //     waits for no handler and does not wait for the other side to read: overload is refused with an error,
 //     unless slots become free (incoming.admit).
-//  2. The writer writes, alone. For each write it takes the control lines that wait, then pulls the lanes in turn.
+//  2. The writer writes, alone. For each write it takes the control lines that wait, pulls a lane, and so on.
 //  3. One for each request in flight, which runs its [Handler].
 //  4. Serve's own, which waits for the end and then drains, cancels and flushes. A client with a child has
 //     one that waits for the child.

@@ -37,9 +37,9 @@ const flushGrace = 2 * time.Second
 var errUnread = errors.New("the client does not read")
 
 // writer is the one goroutine that writes to the peer (run). For each write it takes the waiting control
-// lines, then pulls in turn the lanes that have something. So control lines are written in the order in which
-// they were queued, each lane's lines in their order, and what is queued after [Caller.Write] has returned
-// comes after what that wrote.
+// lines, pulls the lane whose turn it is, and begins again as long as there is more and the write is short. So
+// control lines are written in the order in which they were queued, each lane's lines in their order, and what
+// is queued after [Caller.Write] has returned comes after what that wrote.
 //
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer
@@ -97,15 +97,26 @@ func (w *writer) run() {
 	defer close(w.done)
 	var buf []byte
 	for last := false; !last && w.failed.Err() == nil; {
-		var slots int
-		var more bool
-		buf, slots, more, last = w.take(buf[:0])
-		// Release the slots before the write: as soon as the client sees an answer it may send its next
-		// request.
-		if slots > 0 {
-			w.freeSlots(slots)
+		buf = buf[:0]
+		more := true
+		// One lane is pulled even if control lines fill the write, so that a client that pings all the time
+		// gets the rest, too.
+		for first := true; more && (first || len(buf) < laneRoom); first = false {
+			var t *turn
+			var slots int
+			buf, t, slots, more, last = w.take(buf)
+			// Before the write: as soon as the client sees an answer it may send its next request.
+			if slots > 0 {
+				w.freeSlots(slots)
+			}
+			if t == nil {
+				break
+			}
+			buf = t.encode(buf)
+			t.over <- nil
 		}
 		if len(buf) > 0 || last {
+			w.writing.Store(int64(len(buf)))
 			if err := w.out.WriteLines(w.failed, buf, last); err != nil {
 				w.fail(fmt.Errorf("writing to the %s: %w", w.reader, err))
 			}
@@ -132,34 +143,32 @@ func (w *writer) run() {
 	}
 }
 
-// take swaps the queued lines for an empty buffer, which was written before, and pulls lanes. It reports
-// whether more is waiting, and whether nothing follows.
-func (w *writer) take(buf []byte) (taken []byte, slots int, more, last bool) {
+// take appends the queued control lines to buf, and takes the lane whose turn it is; nil if none waits. The
+// lane may have been opened after one of those lines, such as a task's after its handle, so it encodes behind
+// them. slots are those of what is taken. take reports whether more is waiting, and whether nothing follows.
+func (w *writer) take(buf []byte) (taken []byte, t *turn, slots int, more, last bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken, w.control = w.control, buf
+	if len(buf) == 0 {
+		taken, w.control = w.control, buf // nothing is copied
+	} else {
+		taken, w.control = append(buf, w.control...), w.control[:0]
+	}
 	slots, w.slots = w.slots, 0
-	// One lane is pulled even if control lines fill the write, so that a client that pings all the time gets
-	// the rest, too. A control line that arrives meanwhile ends the round: a lane may have been opened after
-	// it, such as a task's after its handle.
-	for first := true; !w.moving && len(w.turns) > 0 && len(w.control) == 0 &&
-		(first || len(taken) < laneRoom); first = false {
-		t := w.turns[0]
+	w.writing.Store(int64(len(taken)))
+	if w.moving { // the lanes go another way
+		// Not before the control lines are written: what comes later may not overtake them.
+		w.closing = w.closing || len(taken) == 0
+		return taken, nil, slots, !w.closing, w.closing
+	}
+	if len(w.turns) > 0 {
+		t = w.turns[0]
 		w.turns = w.turns[1:]
-		w.writing.Store(int64(len(taken)))
-		w.mu.Unlock()
-		taken = t.encode(taken)
-		t.over <- nil
-		w.mu.Lock()
 		slots += t.slots
 		w.unhold(t.slots)
 	}
-	w.writing.Store(int64(len(taken)))
-	more = len(w.turns) > 0 && !w.moving || len(w.control) > 0
-	if w.moving && len(taken) == 0 && !more {
-		w.closing = true // not before: what comes later may not overtake what is being written
-	}
-	return taken, slots, more || w.moving && !w.closing, w.closing && !more
+	more = len(w.turns) > 0
+	return taken, t, slots, more, w.closing && !more
 }
 
 // queue appends a control line. slots is how many requests in flight it answers; their holds end with it.
