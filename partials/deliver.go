@@ -56,9 +56,18 @@ func Deliver(ctx context.Context, r *Reader, d Dialect, lane Lane, o DeliverOpti
 	if o.Pace == 0 {
 		r.perChunk = lineOverhead
 	}
+	w := r.log.newWaiter(r.pos, 1)
+	defer r.log.forget(w)
+	full := int64(1)
+	if o.Pace > 0 {
+		full = int64(o.MaxBytes)
+	}
 	// It reads when its line is written, as late as possible: a slow client gets larger batches.
 	encode := func(dst []byte) []byte {
-		b, ok := r.Next(o.MaxBytes)
+		r.log.mu.Lock()
+		b, ok := r.advance(o.MaxBytes)
+		r.log.watch(w, r.pos, full)
+		r.log.mu.Unlock()
 		if !ok { // memory has released it since: only the backing has it
 			return dst
 		}
@@ -68,11 +77,9 @@ func Deliver(ctx context.Context, r *Reader, d Dialect, lane Lane, o DeliverOpti
 		}
 		return d.Encode(dst, b)
 	}
-	for first := true; ; first = false {
-		if !first && o.Pace > 0 {
-			_ = r.log.await(ctx, &r.cursor, int64(o.MaxBytes), time.After(o.Pace))
-		}
-		switch err := r.log.await(ctx, &r.cursor, 1, nil); {
+	var late <-chan time.Time
+	for {
+		switch err := r.log.wait(ctx, w, late); {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == io.EOF:
@@ -81,6 +88,9 @@ func Deliver(ctx context.Context, r *Reader, d Dialect, lane Lane, o DeliverOpti
 		r.loadOrSkip(ctx)
 		if err := lane.Write(ctx, encode); err != nil {
 			return err
+		}
+		if o.Pace > 0 {
+			late = time.After(o.Pace)
 		}
 	}
 }
@@ -124,20 +134,28 @@ func (r *Reader) loadOrSkip(ctx context.Context) {
 func DeliverLastLine(
 	ctx context.Context, log *Log, d Dialect, lane Lane, pace time.Duration, late bool,
 ) error {
-	var shown cursor
+	first, full := int64(1), int64(1)
+	if pace > 0 {
+		full = math.MaxInt64 // only the end needs no pace
+	}
+	var paced <-chan time.Time
+	if late {
+		first, paced = full, time.After(pace)
+	}
+	w := log.newWaiter(0, first)
+	defer log.forget(w)
 	encode := func(dst []byte) []byte {
-		b, end := log.tail(tailBytes)
-		shown.pos = end
+		log.mu.Lock()
+		b := log.tail(tailBytes)
+		log.watch(w, log.end, full)
+		log.mu.Unlock()
 		if len(b.records) == 0 { // memory may hold nothing of a followed log
 			return dst
 		}
 		return d.Encode(dst, b)
 	}
-	for first := true; ; first = false {
-		if (late || !first) && pace > 0 {
-			_ = log.await(ctx, &shown, math.MaxInt64, time.After(pace)) // the end needs no pace
-		}
-		switch err := log.await(ctx, &shown, 1, nil); {
+	for {
+		switch err := log.wait(ctx, w, paced); {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err == io.EOF, late && log.Closed():
@@ -145,6 +163,9 @@ func DeliverLastLine(
 		}
 		if err := lane.Write(ctx, encode); err != nil {
 			return err
+		}
+		if pace > 0 {
+			paced = time.After(pace)
 		}
 	}
 }

@@ -53,7 +53,7 @@ type Backing interface {
 //   - Append waits for room (log.go): without a backing until the slowest reader has read on, with one
 //     until the backing has saved more. A reader that reads on or is closed calls wakeAppends, and so does
 //     the backing's owner (MarkSaved).
-//   - A reader waits for output (await). Append, grow and Close wake it (wakeReaders).
+//   - A reader waits for output (watch, then wait). Append, grow and Close wake it (wakeReaders).
 //   - The backing's owner waits for Due, which Append calls, and Back and MarkSaved if there is more.
 //
 // The log's lock also guards its readers' cursors. Gate.mu and Segments.mu are taken before it, in this
@@ -132,29 +132,50 @@ func NewLog(o *LogOptions) *Log {
 	return l
 }
 
-// await returns nil when c has at least n bytes to read, or fewer and the log is closed; io.EOF when
-// everything is read and the log is closed; or the cause of ctx. If there already is enough to read, it
-// returns nil even when ctx has ended. It also returns nil when late receives.
-func (l *Log) await(ctx context.Context, c *cursor, n int64, late <-chan time.Time) error {
+// await returns nil when there are at least n bytes after pos, or fewer and the log is closed; io.EOF when
+// there is nothing after pos and the log is closed; or the cause of ctx. If there already is enough to read,
+// it returns nil even when ctx has ended.
+func (l *Log) await(ctx context.Context, pos, n int64) error {
+	w := l.newWaiter(pos, n)
+	defer l.forget(w)
+	return l.wait(ctx, w, nil)
+}
+
+// newWaiter makes a waiter for n bytes after pos.
+func (l *Log) newWaiter(pos, n int64) *waiter {
+	w := &waiter{woken: make(chan error, 1)}
 	l.mu.Lock()
-	w := &waiter{woken: make(chan error, 1), pos: c.pos, at: c.pos + min(n, math.MaxInt64-c.pos)}
+	defer l.mu.Unlock()
+	l.watch(w, pos, n)
+	return w
+}
+
+// watch lets w wait for n bytes after pos, again if it has waited before. l.mu is held.
+func (l *Log) watch(w *waiter, pos, n int64) {
+	w.pos, w.at = pos, pos+min(n, math.MaxInt64-pos)
 	l.waiters = append(l.waiters, w)
 	l.wakeReaders()
-	l.mu.Unlock()
+}
+
+// wait waits for what w watches, or the end of ctx. Once late receives, any output is enough.
+func (l *Log) wait(ctx context.Context, w *waiter, late <-chan time.Time) error {
 	select {
 	case err := <-w.woken:
 		return err
 	default:
 	}
-	select {
-	case err := <-w.woken:
-		return err
-	case <-late:
-		l.forget(w)
-		return nil
-	case <-ctx.Done():
-		l.forget(w)
-		return context.Cause(ctx)
+	for {
+		select {
+		case err := <-w.woken:
+			return err
+		case <-late:
+			l.mu.Lock()
+			w.at = w.pos + 1
+			l.wakeReaders()
+			l.mu.Unlock()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
@@ -173,7 +194,7 @@ func (l *Log) wakeReaders() {
 	})
 }
 
-// forget removes a reader that no longer waits.
+// forget removes a reader that no longer waits, if it is still there.
 func (l *Log) forget(w *waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -290,7 +311,7 @@ func (l *Log) Lag() (lag int64) {
 
 // Grown returns nil when the log is longer than size, io.EOF if it never will be, or the cause of ctx.
 func (l *Log) Grown(ctx context.Context, size int64) error {
-	return l.await(ctx, &cursor{pos: size}, 1, nil)
+	return l.await(ctx, size, 1)
 }
 
 // Held returns how many bytes of memory the log takes.

@@ -55,6 +55,11 @@ func (l *Log) Expect(patience time.Duration) {
 func (r *Reader) Next(limit int) (Batch, bool) {
 	r.log.mu.Lock()
 	defer r.log.mu.Unlock()
+	return r.advance(limit)
+}
+
+// advance is Next. log.mu is held.
+func (r *Reader) advance(limit int) (Batch, bool) {
 	if r.log.backing == nil {
 		r.gap = r.log.from() // memory has released what was before
 	}
@@ -90,7 +95,7 @@ func (r *Reader) next(limit int) (Batch, bool) {
 // loaded what memory does not hold; io.EOF when everything is read and the log is closed; or an error of ctx
 // or the backing. If there already is enough to read, it does not matter whether ctx has ended.
 func (r *Reader) Wait(ctx context.Context, n int64) error {
-	if err := r.log.await(ctx, &r.cursor, n, nil); err != nil {
+	if err := r.log.await(ctx, r.pos, n); err != nil {
 		return err
 	}
 	return r.load(ctx)
@@ -220,21 +225,20 @@ func (l *Log) ReadAt(ctx context.Context, pos int64, limit int) (Batch, int64, e
 
 // Tail returns the last chunks that are in memory, about n bytes of them.
 func (l *Log) Tail(n int) Batch {
-	b, _ := l.tail(int64(n))
-	return b
-}
-
-// tail is Tail; it also returns the position of the log's end. It reads until there: an item of which n bytes
-// hold only the end is a batch of its own.
-func (l *Log) tail(n int64) (b Batch, end int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.tail(int64(n))
+}
+
+// tail is Tail. It reads until the log's end: an item of which n bytes hold only the end is a batch of its
+// own. l.mu is held.
+func (l *Log) tail(n int64) (b Batch) {
 	l.viewed = l.end
 	r := Reader{log: l, cursor: cursor{pos: max(l.end-n, l.from())}}
 	for next, ok := r.next(math.MaxInt); ok; next, ok = r.next(math.MaxInt) {
 		b = next
 	}
-	return b, l.end
+	return b
 }
 
 // between returns the output from position begin to end, or a note in its place if a part of it is no longer
