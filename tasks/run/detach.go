@@ -63,13 +63,14 @@ func (r *Run) handOver(ctx context.Context, to place, start func() error) error 
 func (r *Run) moveTo(to place) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase.now >= ending {
+	if r.phase >= ending {
 		return false
 	}
 	if to >= away {
 		r.task.Detached = true
+		r.detached.Set()
 	}
-	r.place.set(to)
+	r.place = to
 	r.settled.Broadcast()
 	return true
 }
@@ -98,14 +99,14 @@ func (r *Run) follow() {
 	r.worked.Set()
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	if !r.known && r.place.now == offered && !t.Status.Terminal() {
+	if !r.known && r.place == offered && !t.Status.Terminal() {
 		r.cancelOffered(&t)
 	}
 	if shown := r.Task().UpdatedAt; t.UpdatedAt.Before(shown) {
 		t.UpdatedAt = shown // this process saw output before the end
 	}
 	r.announceEnd(t, true)
-	if r.place.now == offered && t.Status.Terminal() && !r.gaveBack() {
+	if r.place == offered && t.Status.Terminal() && !r.gaveBack() {
 		r.runner.o.Ended(&t)
 	}
 }

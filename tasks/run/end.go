@@ -117,19 +117,19 @@ func (r *Run) finish(cause error, status mcp.TaskStatus, message string, outcome
 func (r *Run) claimEnd(status mcp.TaskStatus) (first, isAway bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for r.phase.now == starting || r.place.now == handing {
+	for r.phase == starting || r.place == handing {
 		r.settled.Wait()
 	}
 	switch {
-	case r.phase.now >= ending:
+	case r.phase >= ending:
 		return false, false
-	case r.place.now >= away:
+	case r.place >= away:
 		return false, true
 	}
 	if err := tasks.CheckMove(r.task.Status, status); err != nil {
 		panic("internal error: " + err.Error())
 	}
-	r.phase.set(ending)
+	r.setPhase(ending)
 	for _, t := range []*time.Timer{r.sampler.timer, r.hideTimer, r.matching.timer} {
 		if t != nil {
 			t.Stop()
@@ -170,7 +170,7 @@ func (r *Run) announceEnd(t tasks.Task, hasHandle bool) {
 	}
 	r.mu.Lock()
 	r.task = t
-	r.phase.set(ended)
+	r.setPhase(ended)
 	r.mu.Unlock()
 	r.changes.Send()
 }

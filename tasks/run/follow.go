@@ -46,8 +46,9 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 			v = &View{id: id, runner: r, task: t, log: t.Log, segments: t.Segments}
 			v.setMatches(t.Matches)
 			v.ctx, v.cancel = context.WithCancelCause(r.ctx)
-			v.phase.set(running)
-			v.place.set(away)
+			v.phase = running
+			v.place = away
+			v.detached.Set()
 			r.followed[id] = v
 			for _, q := range readNotes(t.Variables, t.Attempt).questions {
 				q.view, v.open = v, append(v.open, q)
@@ -120,7 +121,7 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 		}
 		if matched {
 			v.announceMatches(client)
-			if now := v.Task(); v.place.now == offered && v.runner.o.Matched != nil &&
+			if now := v.Task(); v.place == offered && v.runner.o.Matched != nil &&
 				now.Matches.Told() > before.Matches.Told() {
 				v.runner.o.Matched(&now) // a worker reports nothing
 			}

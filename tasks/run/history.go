@@ -159,7 +159,7 @@ func (r *Run) spill() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	t, needless := r.task, r.kept != nothing || r.phase.now >= ending
+	t, needless := r.task, r.kept != nothing || r.phase >= ending
 	r.mu.Unlock()
 	if needless {
 		return

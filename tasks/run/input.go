@@ -268,7 +268,7 @@ func (r *Run) AsksPassword(prompt *tasks.PasswordPrompt) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	if r.phase.now >= ending || tasks.SamePrompt(prompt, r.task.Password) {
+	if r.phase >= ending || tasks.SamePrompt(prompt, r.task.Password) {
 		r.mu.Unlock()
 		return
 	}

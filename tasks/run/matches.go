@@ -29,7 +29,7 @@ func (r *Run) Ready(after time.Duration, line string) {
 	line = r.secrets.String(line)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase.now < ending && r.task.Matches.Ready == nil {
+	if r.phase < ending && r.task.Matches.Ready == nil {
 		r.setMatches(r.task.Matches.IsReady(after, line))
 		r.announceAfter(0)
 	}
@@ -41,7 +41,7 @@ func (r *Run) Match(name, line string, limit int) {
 	line = r.secrets.String(line)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.phase.now < ending {
+	if r.phase < ending {
 		r.setMatches(r.task.Matches.With(name, line, limit))
 		if !r.matching.due { // otherwise the timer comes after this match
 			r.announceAfter(max(0, matchPace-time.Since(r.matching.at)))
@@ -77,7 +77,7 @@ func (r *Run) announceDue(ctx context.Context) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	if r.phase.now >= ending || !r.matching.due {
+	if r.phase >= ending || !r.matching.due {
 		r.mu.Unlock()
 		return
 	}

@@ -170,7 +170,7 @@ func (r *Run) forget(q *Question) bool {
 // has moved between working and input_required. changing is held.
 func (r *Run) updateStatus(changed bool) error {
 	r.mu.Lock()
-	if r.phase.now >= ending {
+	if r.phase >= ending {
 		r.mu.Unlock()
 		return tasks.ErrEnded
 	}

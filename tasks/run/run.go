@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"time"
 
@@ -98,43 +97,6 @@ const (
 	// Stored, and clients find it by its id: Spec.Handle, or promoted, or handed to another process.
 	handle
 )
-
-// stage is a phase or a place, with those who wait until it is reached. It is guarded by its owner's lock.
-type stage[T phase | place] struct {
-	now     T
-	waiting []waiter[T]
-}
-
-type waiter[T phase | place] struct {
-	until   T
-	reached chan struct{}
-}
-
-func (s *stage[T]) set(now T) {
-	s.now = now
-	s.waiting = slices.DeleteFunc(s.waiting, func(w waiter[T]) bool {
-		if w.until <= now {
-			close(w.reached)
-		}
-		return w.until <= now
-	})
-}
-
-// reached returns a channel that is closed when the stage is until, or later.
-func (s *stage[T]) reached(until T) <-chan struct{} {
-	for _, w := range s.waiting {
-		if w.until == until {
-			return w.reached
-		}
-	}
-	c := make(chan struct{})
-	if s.now >= until {
-		close(c)
-	} else {
-		s.waiting = append(s.waiting, waiter[T]{until, c})
-	}
-	return c
-}
 
 // Question is a request for input from the client, made by a task's work. While one is open the task is
 // input_required ("Input Required Status"); anyone with the task's id may see and answer it.

@@ -97,7 +97,7 @@ func (r *Run) Begin() {
 	if r.spec.Late && !r.spec.Handle {
 		r.hideTimer = time.AfterFunc(hideAfter, r.spill)
 	}
-	r.phase.set(running)
+	r.setPhase(running)
 	r.mu.Unlock()
 	r.settled.Broadcast()
 	r.runner.all.Add()
@@ -174,7 +174,7 @@ func (r *Run) Keep(ctx context.Context) error {
 func (r *Run) promote(ctx context.Context, worked bool) error {
 	r.mu.Lock()
 	r.task.Ending = r.task.Ending || worked
-	over, has := r.phase.now >= ending, r.kept
+	over, has := r.phase >= ending, r.kept
 	r.mu.Unlock()
 	if over {
 		return tasks.ErrEnded

@@ -62,7 +62,7 @@ type sampler struct {
 // sample looks at the output, notes what has changed, and sets the timer for the next sample.
 func (r *Run) sample(context.Context) {
 	r.mu.Lock()
-	if r.phase.now >= ending || r.place.now >= away {
+	if r.phase >= ending || r.place >= away {
 		r.mu.Unlock()
 		return
 	}
@@ -85,7 +85,7 @@ func (r *Run) sample(context.Context) {
 	if err != nil {
 		r.sampler.noted = before // the next note may succeed, or that of the end
 	}
-	if r.phase.now < ending {
+	if r.phase < ending {
 		r.sampler.timer.Reset(min(max(age/sampleParts, sampleFirst), r.sampler.pace))
 	}
 }

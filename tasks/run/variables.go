@@ -21,7 +21,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	r.mu.Lock()
-	if r.phase.now >= ending {
+	if r.phase >= ending {
 		r.mu.Unlock()
 		return nil, tasks.ErrEnded
 	}

@@ -25,10 +25,13 @@ type View struct {
 	changes  signal.Broadcast // of the status and the questions
 	ready    signal.Latch     // the tool is ready (matches.go)
 
+	ended    signal.Latch // the phase is ended
+	detached signal.Latch // the place is away or offered, and stays so
+
 	mu sync.Mutex
 	// phase of a View without a Run is running, and ended when its task has ended or is not followed any more.
-	phase stage[phase]
-	place stage[place]
+	phase phase
+	place place
 	task  tasks.Task
 	shown string      // the last line of output, as it was last shown
 	open  []*Question // the questions that are open, oldest first
@@ -58,11 +61,7 @@ func (v *View) Segments() *partials.Segments { return v.segments }
 func (v *View) Context() context.Context { return v.ctx }
 
 // Ended is closed when the task has its terminal status and its output has been delivered.
-func (v *View) Ended() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.phase.reached(ended)
-}
+func (v *View) Ended() <-chan struct{} { return v.ended.Done() }
 
 // Watch announces changes of the status and the questions: changed receives a value after one or more of
 // them. The caller must call stop.
@@ -82,21 +81,28 @@ func (v *View) setEnd(t tasks.Task, p phase) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.task = t
-	v.phase.set(p)
+	v.setPhase(p)
 }
 
 // reach sets the phase.
 func (v *View) reach(p phase) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.phase.set(p)
+	v.setPhase(p)
+}
+
+// setPhase is reach. mu is held.
+func (v *View) setPhase(p phase) {
+	if v.phase = p; p == ended {
+		v.ended.Set()
+	}
 }
 
 // past reports whether the task has come as far as a phase.
 func (v *View) past(p phase) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.phase.now >= p
+	return v.phase >= p
 }
 
 // Questions returns the open questions by their keys.
@@ -124,18 +130,10 @@ func (v *View) FirstForm() *Question {
 
 // Detached is closed when another process runs the task.
 // Use it for what only the process that runs the task can do.
-func (v *View) Detached() <-chan struct{} {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.place.reached(away)
-}
+func (v *View) Detached() <-chan struct{} { return v.detached.Done() }
 
 // away reports whether another process runs the task.
-func (v *View) away() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.place.now >= away
-}
+func (v *View) away() bool { return v.detached.IsSet() }
 
 // Wire returns a task as a status notification of the handshake era shows it.
 func (r *Runner) Wire(t *tasks.Task) mcp.Task { return t.Wire(r.o.PollInterval) }

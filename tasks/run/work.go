@@ -139,7 +139,7 @@ func (r *Run) Hold() {
 // is held.
 func (r *Run) checkDrained() {
 	// A call that was parked while its work ended may still add a delivery.
-	if d := &r.deliveries; r.phase.now >= draining && d.expected+d.running == 0 {
+	if d := &r.deliveries; r.phase >= draining && d.expected+d.running == 0 {
 		d.drained.Set()
 	}
 }
@@ -150,8 +150,8 @@ func (r *Run) workReturned() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.worked.Set()
-	if r.phase.now < draining { // it may have been aborted
-		r.phase.set(draining)
+	if r.phase < draining { // it may have been aborted
+		r.setPhase(draining)
 	}
 	r.checkDrained()
 }
