@@ -306,7 +306,7 @@ func (c *Client) Close() error {
 		if out, ok := c.opt.Out.(io.Closer); ok {
 			_ = out.Close()
 			<-silent
-			c.incoming.wait(context.Background())
+			_ = c.incoming.running.Wait(context.Background()) // never fails
 		}
 	})
 	if c.child == nil {
@@ -328,4 +328,4 @@ func (c *Client) Close() error {
 func (c *Client) Abandon(reason error) { c.endInput(reason) }
 
 // AwaitAnswers waits until the server's requests that have come are answered, or ctx ends.
-func (c *Client) AwaitAnswers(ctx context.Context) { c.incoming.wait(ctx) }
+func (c *Client) AwaitAnswers(ctx context.Context) { _ = c.incoming.running.Wait(ctx) }

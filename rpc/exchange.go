@@ -101,7 +101,7 @@ func (x *Exchange) Cut() bool {
 // call it before End.
 func (c *Session) Drain(ctx context.Context) {
 	c.endInput(io.EOF)
-	c.incoming.wait(ctx)
+	_ = c.incoming.running.Wait(ctx) // fails only when ctx ends
 }
 
 // End takes no more lines and ends the requests in flight: with [ErrShutdown] when the server stops, or with

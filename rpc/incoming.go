@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -25,7 +26,9 @@ type incoming struct {
 	maxBytes int64 // limit for the params of all running requests
 	cause    error // the cause that ends the context of a cancelled request
 
-	room signal.Wake // sent after a slot became free, and after close
+	room    signal.Wake    // sent after a slot became free, and after close
+	running signal.Counter // handlers
+	bytes   atomic.Int64   // the params of their requests; only admit adds to it
 
 	mu      sync.Mutex
 	byID    map[string]*call
@@ -33,10 +36,7 @@ type incoming struct {
 	slots   int
 	waiting int       // requests that wait, and have no slot yet
 	moved   time.Time // when a slot was last taken or freed
-	bytes   int64
-	running int           // handlers
-	closed  bool          // nothing more is admitted
-	idle    chan struct{} // closed when no handler runs; nil unless somebody waits
+	closed  bool      // nothing more is admitted
 }
 
 // slotPatience bounds how long the reader of the input waits for a slot while none is taken or freed; after
@@ -76,7 +76,7 @@ func (f *incoming) admit(c *call) *Error {
 	switch {
 	case f.closed:
 		return Errorf(mcp.CodeBusy, "%v", ErrShutdown)
-	case f.bytes > 0 && f.bytes+int64(len(c.params)) > f.maxBytes:
+	case f.bytes.Load() > 0 && f.bytes.Load()+int64(len(c.params)) > f.maxBytes:
 		return Errorf(mcp.CodeBusy, "requests in flight are too large together: the limit is %d bytes",
 			f.maxBytes)
 	}
@@ -88,8 +88,8 @@ func (f *incoming) admit(c *call) *Error {
 		f.slots++
 		f.moved = time.Now()
 	}
-	f.running++
-	f.bytes += int64(len(c.params))
+	f.running.Add()
+	f.bytes.Add(int64(len(c.params)))
 	return nil
 }
 
@@ -152,15 +152,10 @@ func (f *incoming) freeSlots(slots int) {
 	f.room.Send()
 }
 
-// release notes that the handler of an admitted request has returned.
+// release notes that the handler of an admitted request has returned, and its response is on its way.
 func (f *incoming) release(c *call) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.bytes -= int64(len(c.params))
-	if f.running--; f.running == 0 && f.idle != nil {
-		close(f.idle)
-		f.idle = nil
-	}
+	f.bytes.Add(-int64(len(c.params)))
+	f.running.Done()
 }
 
 // close stops admitting requests.
@@ -169,28 +164,6 @@ func (f *incoming) close() {
 	defer f.mu.Unlock()
 	f.closed = true
 	f.room.Send()
-}
-
-// wait waits until no handler runs or ctx ends, and returns how many still run.
-func (f *incoming) wait(ctx context.Context) (running int) {
-	f.mu.Lock()
-	if f.running == 0 {
-		f.mu.Unlock()
-		return 0
-	}
-	if f.idle == nil {
-		f.idle = make(chan struct{})
-	}
-	idle := f.idle
-	f.mu.Unlock()
-	select {
-	case <-idle:
-		return 0
-	case <-ctx.Done():
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.running
-	}
 }
 
 // call is a request from the other side.

@@ -122,7 +122,7 @@ func (s *session) drain(ctx context.Context) {
 	if !patient {
 		defer time.AfterFunc(s.srv.opt.Drain, cancel).Stop()
 	}
-	s.incoming.wait(ctx)
+	_ = s.incoming.running.Wait(ctx) // fails only when ctx ends
 	if patient {
 		for _, f := range s.srv.onDrain {
 			f(ctx)
@@ -136,7 +136,8 @@ func (s *session) endHandlers(cause error) {
 	s.incoming.close()
 	ctx, cancel := context.WithTimeout(context.Background(), handlerGrace)
 	defer cancel()
-	if n := s.incoming.wait(ctx); n > 0 {
+	_ = s.incoming.running.Wait(ctx) // fails only when ctx ends
+	if n := s.incoming.running.Count(); n > 0 {
 		s.log.Warn().Int("count", n).Dur("after", handlerGrace).
 			Msg("some handlers did not end: going on without them")
 	}

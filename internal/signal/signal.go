@@ -1,8 +1,10 @@
 // Package signal tells goroutines that something has happened: once and for all (Latch), that there is
-// something to look at (Wake), or the same to all who look (Broadcast).
+// something to look at (Wake), the same to all who look (Broadcast), or that what was counted has ended
+// (Counter).
 package signal
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -89,4 +91,47 @@ func (b *Broadcast) Send() {
 	for _, watcher := range b.watchers {
 		watcher.Send()
 	}
+}
+
+// Counter is a sync.WaitGroup that may be added to during a wait: a WaitGroup may panic then. The zero value
+// counts nothing.
+type Counter struct {
+	count atomic.Int64
+	none  Broadcast
+}
+
+// Add counts one more.
+func (c *Counter) Add() { c.count.Add(1) }
+
+// Done counts one less.
+func (c *Counter) Done() {
+	if c.count.Add(-1) == 0 {
+		c.none.Send()
+	}
+}
+
+// Go counts f, and runs it in a goroutine.
+func (c *Counter) Go(f func()) {
+	c.Add()
+	go func() {
+		defer c.Done()
+		f()
+	}()
+}
+
+// Count returns how many there are.
+func (c *Counter) Count() int { return int(c.count.Load()) }
+
+// Wait returns nil when the count is zero, or ctx's error.
+func (c *Counter) Wait(ctx context.Context) error {
+	none, stop := c.none.Watch()
+	defer stop()
+	for c.count.Load() > 0 {
+		select {
+		case <-none:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }

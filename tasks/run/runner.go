@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -80,7 +79,7 @@ type Runner struct {
 	o   Options
 	ctx context.Context // ends the work of every Run
 	end context.CancelFunc
-	all counter // the Runs, their deliveries, and the Views that follow
+	all signal.Counter // the Runs, their deliveries, and the Views that follow
 
 	givenUp context.Context // ended by GiveUp
 	giveUp  context.CancelFunc
@@ -241,42 +240,6 @@ func (unobserved) Retrieved()         {}
 func (unobserved) Used(string, Usage) {}
 
 func (unobserved) Refused(string) {}
-
-// counter is a sync.WaitGroup that may be added to during a wait: a WaitGroup may panic then.
-type counter struct {
-	count atomic.Int64
-	none  signal.Broadcast
-}
-
-func (c *counter) Add() { c.count.Add(1) }
-
-func (c *counter) Done() {
-	if c.count.Add(-1) == 0 {
-		c.none.Send()
-	}
-}
-
-func (c *counter) Go(f func()) {
-	c.Add()
-	go func() {
-		defer c.Done()
-		f()
-	}()
-}
-
-// Wait returns nil when the count is zero, or ctx's error.
-func (c *counter) Wait(ctx context.Context) error {
-	none, stop := c.none.Watch()
-	defer stop()
-	for c.count.Load() > 0 {
-		select {
-		case <-none:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return nil
-}
 
 // Wait returns nil when no task runs any more, or ctx's error.
 // Use it to let tasks end before Close.
