@@ -276,13 +276,9 @@ func (a *audience) open(q *run.Question) error {
 		return errNobody
 	default:
 	}
-	a.mu.Lock()
-	if a.end.IsSet() {
-		a.mu.Unlock()
+	if !a.opens() {
 		return tasks.ErrEnded
 	}
-	a.questions.Add(1)
-	a.mu.Unlock()
 	err := a.run.Ask(q)
 	if err != nil {
 		a.questions.Done()

@@ -1,8 +1,8 @@
 package tools
 
 import (
+	"context"
 	"encoding/json"
-	"sync"
 	"sync/atomic"
 
 	"runnel/internal/signal"
@@ -36,9 +36,8 @@ type audience struct {
 	parent  *audience       // of the call that has made this one, which asks for it; nil = a client has made it
 	depth   int             // how many calls stand above this one
 
-	mu        sync.Mutex
 	end       signal.Latch   // set when the task has ended
-	questions sync.WaitGroup // the open questions
+	questions signal.Counter // the open questions
 }
 
 // Status implements run.Client.
@@ -47,11 +46,21 @@ func (a *audience) Status(t mcp.Task) { a.current.Load().Status(t) }
 // Silence implements run.Client. It also withdraws the open questions, and admits no new ones.
 func (a *audience) Silence() {
 	a.current.Load().Silence()
-	a.mu.Lock()
-	a.end.Set() // under mu: no question is opened after this
-	a.mu.Unlock()
-	a.questions.Wait()         // the client has been told that they are withdrawn, as far as it reads
-	a.current.Load().Silence() // the call may have come back by now; if it comes back later, it finds a.end
+	a.end.Set()
+	// Then the client has learned that they are withdrawn, as far as it reads.
+	_ = a.questions.Wait(context.Background()) // never fails
+	a.current.Load().Silence()                 // the call may have come back by now; if it comes back later, it finds a.end
+}
+
+// opens counts one more question, which Silence then waits for, and reports false if the task has ended. It
+// counts before it looks, and Silence sets the end before it waits: one of the two sees the other.
+func (a *audience) opens() bool {
+	a.questions.Add()
+	if a.end.IsSet() {
+		a.questions.Done()
+		return false
+	}
+	return true
 }
 
 // report passes on the progress that the tool reports. params are those of another server's notification, nil

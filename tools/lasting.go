@@ -69,13 +69,9 @@ func (a *audience) askLasting(ctx context.Context, name string, q Question) (*ru
 	if c := a.caller(); c != nil && (!a.canDo(question.Request.Method, nil) || a.handedOver(c)) {
 		a.mute.Store(true) // before the question is open: the answer to the call would have it
 	}
-	a.mu.Lock()
-	if a.end.IsSet() {
-		a.mu.Unlock()
+	if !a.opens() {
 		return nil, tasks.ErrEnded
 	}
-	a.questions.Add(1)
-	a.mu.Unlock()
 	err := a.run.Ask(question)
 	if err != nil {
 		a.questions.Done()

@@ -30,12 +30,9 @@ func (a *audience) Asked(q *run.Question) (send func(), err error) {
 	if c.Version.Stateless {
 		return nil, nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.end.IsSet() {
+	if !a.opens() {
 		return nil, tasks.ErrEnded
 	}
-	a.questions.Add(1)
 	return func() { go a.forward(q) }, nil
 }
 

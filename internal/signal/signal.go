@@ -124,6 +124,9 @@ func (c *Counter) Count() int { return int(c.count.Load()) }
 
 // Wait returns nil when the count is zero, or ctx's error.
 func (c *Counter) Wait(ctx context.Context) error {
+	if c.count.Load() == 0 {
+		return nil
+	}
 	none, stop := c.none.Watch()
 	defer stop()
 	for c.count.Load() > 0 {
