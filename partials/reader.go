@@ -234,11 +234,14 @@ func (l *Log) Tail(n int) Batch {
 // own. l.mu is held.
 func (l *Log) tail(n int64) (b Batch) {
 	l.viewed = l.end
-	r := Reader{log: l, cursor: cursor{pos: max(l.end-n, l.from())}}
-	for next, ok := r.next(math.MaxInt); ok; next, ok = r.next(math.MaxInt) {
-		b = next
+	var buffer Batch
+	for pos := max(l.end-n, l.from()); ; pos = b.End {
+		blocks, first, at := place(l.blocks, pos)
+		if blocks == nil {
+			return b
+		}
+		b = fill(blocks, first, at, math.MaxInt, 0, &buffer)
 	}
-	return b
 }
 
 // between returns the output from position begin to end, or a note in its place if a part of it is no longer
