@@ -97,7 +97,7 @@ soak: ## 100,000 short tasks and one that streams all the time: what the process
 hostile: ## on Linux, several runnels on one state for $(RUNNEL_HOSTILE_TIME), and all that can go wrong around them; .ci/run does three minutes of it
 	RUNNEL_HOSTILE_TIME=$(RUNNEL_HOSTILE_TIME) RUNNEL_HOSTILE_SEED=$(RUNNEL_HOSTILE_SEED) go test -race -count=1 -v -timeout 24h -run '^TestHostileGround$$' ./internal/e2e
 
-day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 90 s)
+day: ## on Linux, several hosts work for $(RUNNEL_DAY_TIME) with every config and command of the documents; what they get is always what they got first (make ci takes 45 s)
 	RUNNEL_DAY_TIME=$(RUNNEL_DAY_TIME) RUNNEL_DAY_SEED=$(RUNNEL_DAY_SEED) go test -race -count=1 -v -timeout 24h -run '^TestDay$$' ./internal/e2e
 
 deploy: ## the compose file and the Kubernetes manifests, against the types of the programs that read them (from the Go proxy)

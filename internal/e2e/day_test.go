@@ -30,9 +30,9 @@ import (
 // knows what happened. make day takes an hour for it. A seed gives the same operations again, as far as
 // processes allow.
 const (
-	dayTimeVariable = "RUNNEL_DAY_TIME" // how long, 90 s without it
+	dayTimeVariable = "RUNNEL_DAY_TIME" // how long, 45 s without it
 	daySeedVariable = "RUNNEL_DAY_SEED"
-	dayTime         = 90 * time.Second
+	dayTime         = 45 * time.Second
 )
 
 const (
@@ -81,7 +81,7 @@ type dayEnd struct {
 
 func TestDay(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a day takes 90 s: make ci has it")
+		t.Skip("a day takes 45 s: make ci has it")
 	}
 	t.Parallel()
 	lasts, err := time.ParseDuration(cmp.Or(os.Getenv(dayTimeVariable), dayTime.String()))
