@@ -136,11 +136,12 @@ func (f *Feed) Start() {
 		return
 	}
 	f.started = true
-	early := f.release()
-	if f.output == nil {
+	if f.output == nil { // nothing was held back
+		f.released.Set()
 		f.Run.Delivered()
 		return
 	}
+	early := f.release()
 	f.Run.Deliver(func(context.Context) {
 		if early != nil {
 			f.write(early)
