@@ -49,7 +49,8 @@ func (a *audience) Silence() {
 	a.end.Set()
 	// Then the client has learned that they are withdrawn, as far as it reads.
 	_ = a.questions.Wait(context.Background()) // never fails
-	a.current.Load().Silence()                 // the call may have come back by now; if it comes back later, it finds a.end
+	// The call may have come back by now; if it comes back later, it finds a.end.
+	a.current.Load().Silence()
 }
 
 // opens counts one more question, which Silence then waits for, and reports false if the task has ended. It
