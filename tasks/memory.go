@@ -43,6 +43,9 @@ func NewMemory() *Memory { return &Memory{Now: time.Now, tasks: map[string]*inMe
 
 // Put implements State.
 func (m *Memory) Put(_ context.Context, t Task) error {
+	if t.Hidden { // its log is in memory already
+		return errors.ErrUnsupported
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[t.ID]
@@ -160,9 +163,6 @@ func (m *Memory) Delete(_ context.Context, owner, id string) error {
 }
 
 // The rest of the contract is for other processes: there are none.
-
-// Hide implements State: the log itself is in memory.
-func (m *Memory) Hide(Task) error { return errors.ErrUnsupported }
 
 // MarkFetched implements State.
 func (m *Memory) MarkFetched(context.Context, string, string) error { return nil }

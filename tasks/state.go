@@ -19,6 +19,10 @@ type State interface {
 	// keeps output backs the log (partials.Log.Back), and stores all of it before the end can be seen; if it
 	// cannot, it refuses TaskCompleted with partials.ErrLost. A task beyond the limits of its owner is
 	// refused with ErrTooManyLive or ErrTooManyStarts, except one that is Ending.
+	//
+	// A new task that is Hidden is not found until it is put again, and no limit applies to it: it is kept,
+	// with its output, because memory may not hold all that it writes. A state that has no better place than
+	// memory refuses it with errors.ErrUnsupported.
 	Put(ctx context.Context, t Task) error
 	// Get returns an owner's task, or ErrNotFound. A task is visible until it has ended and its ttl is over.
 	Get(ctx context.Context, owner, id string) (Task, error)
@@ -39,11 +43,6 @@ type State interface {
 	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
 	// MarkFetched records that a client has got the result of a task.
 	MarkFetched(ctx context.Context, owner, id string) error
-
-	// Hide keeps a run of this process that has no handle, with its output, because memory may not hold all
-	// that it writes. Get and List do not find it until it is put. It fails with errors.ErrUnsupported if
-	// there is no better place than memory.
-	Hide(t Task) error
 
 	// Ask asks the keeper of a task to cancel it. Nothing happens if the task has ended.
 	Ask(ctx context.Context, owner, id string) error
@@ -101,7 +100,7 @@ type Leased interface {
 // Historian is a State that keeps such calls.
 type Historian interface {
 	History() History
-	// Record stores calls of one owner that have ended, whether Hide has stored them or not. They need not
+	// Record stores calls of one owner that have ended, whether they were put as Hidden or not. They need not
 	// survive a loss of power.
 	Record(calls ...Task) error
 }

@@ -41,6 +41,7 @@ type Task struct {
 	Worker        string          // the host of the worker that runs it; "" if none does
 	Attempt       int             // how many times workers have begun it
 
+	Hidden bool // it has no handle: clients do not find it (State.Put)
 	Ending bool // its work is done, so the limits on live tasks and starts do not apply; not stored
 }
 

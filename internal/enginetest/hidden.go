@@ -14,7 +14,7 @@ import (
 // another process is about to forget it. sweep makes a space of there take the process of here for gone.
 func HandleInTime(t *testing.T, here, there *engine.State, sweep func(sp *engine.Space)) {
 	task := statetest.Working("a")
-	if err := here.Hide(task); err != nil {
+	if err := statetest.Hide(here, task); err != nil {
 		t.Fatal(err)
 	}
 	mine, err := here.Space(t.Context(), task.Owner)

@@ -49,7 +49,7 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	place := sp.placeNow()
 	keeper := text(sp.of.Keeper)
 	expires := sp.expiry(&r.Task)
-	hidden := r.Stored.Hidden
+	hidden := r.Hidden
 	task := with(sp.recordKey(r.ID), item{
 		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1),
 		"place": number(int64(place)), "expires": expires,
@@ -94,7 +94,7 @@ const startsWindow = time.Minute
 func (sp *space) admit(ctx context.Context, r *engine.Record,
 	store func(gate ...types.TransactWriteItem) error) error {
 	limits := sp.of.Limits
-	if r.Task.Ending || r.Stored.Hidden || limits.MaxLive <= 0 && limits.MaxStartsPerMinute <= 0 {
+	if r.Task.Ending || r.Hidden || limits.MaxLive <= 0 && limits.MaxStartsPerMinute <= 0 {
 		return store()
 	}
 	key := sp.key("admitted", "all")

@@ -24,7 +24,7 @@ func (sp *Space) backing(r *Record) *backing {
 	if r.Stored.Offer != nil {
 		k.front = r.Stored.Offer.Front
 	}
-	k.seen.Store(!r.Stored.Hidden)
+	k.seen.Store(!r.Hidden)
 	k.Output = sp.Output(r.ID, k.end.Load)
 	k.ctx, k.stop = context.WithCancel(sp.ctx)
 	return k
@@ -219,7 +219,7 @@ func (k *backing) put(ctx context.Context, t *tasks.Task) (err error) {
 	case t.Status == mcp.TaskCompleted && k.log.Failed() != nil:
 		return k.log.Failed()
 	}
-	if ended && k.record.Stored.Hidden { // it becomes visible first
+	if ended && k.record.Hidden { // it becomes visible first
 		visible := *t
 		visible.Status = mcp.TaskWorking
 		if err := k.write(ctx, &visible); err != nil {
@@ -231,14 +231,14 @@ func (k *backing) put(ctx context.Context, t *tasks.Task) (err error) {
 
 // write stores a record. k.mu is held.
 func (k *backing) write(ctx context.Context, t *tasks.Task) error {
-	r, hidden := *k.record, k.record.Stored.Hidden
-	r.Task, r.Stored.Hidden = *t, false
+	r, wasHidden := *k.record, k.record.Hidden
+	r.Task, r.Hidden = *t, false
 	k.seen.Store(true)
 	r.put(k.sp.Keeper)
 	err := k.again(ctx, func() error {
 		r.Revision = k.record.Revision
 		if !t.Status.Terminal() {
-			return k.sp.Write(ctx, &r, hidden)
+			return k.sp.Write(ctx, &r, wasHidden)
 		}
 		r.Stored.End, r.Stored.Numbered = k.written.end, k.numbered
 		return k.sp.end(ctx, &r)
@@ -248,7 +248,7 @@ func (k *backing) write(ctx context.Context, t *tasks.Task) error {
 		return err
 	}
 	k.record = &r
-	if hidden && !k.log.Backed() { // it could not be written once
+	if wasHidden && !k.log.Backed() { // it could not be written once
 		k.log.Back(k)
 	}
 	return nil

@@ -71,13 +71,20 @@ func task(id string) tasks.Task {
 		Log: log, Segments: partials.NewSegments(log)}
 }
 
+// hidden is a task without a handle.
+func hidden(id string) tasks.Task {
+	t := task(id)
+	t.Hidden = true
+	return t
+}
+
 // A task that was refused without an answer and is put again stays, though a sweep is just deleting what may
 // be stored of the first try.
 func TestPutAgainWhileCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}, insert: Away{errors.New("no answer")}}
 		s := New(server, "nowhere", Options{})
-		if err := s.Hide(task("a")); !errors.Is(err, tasks.ErrBusy) {
+		if err := s.Put(t.Context(), hidden("a")); !errors.Is(err, tasks.ErrBusy) {
 			t.Fatal(err)
 		}
 		sp, err := s.Space(t.Context(), "local")
@@ -108,7 +115,7 @@ func TestDeleteOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}}
 		s := New(server, "nowhere", Options{})
-		if err := s.Hide(task("hidden")); err != nil {
+		if err := s.Put(t.Context(), hidden("hidden")); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"seen", tasks.FilesID("seen")} {

@@ -36,7 +36,7 @@ func (p *process) Notice() { p.news.send() }
 
 // shows reports whether a task is visible.
 func (p *process) shows(r *Record) bool {
-	return r != nil && !r.Expired(p.Now()) && (!r.Stored.Hidden || p.Calls || r.Damage != nil)
+	return r != nil && !r.Expired(p.Now()) && (!r.Hidden || p.Calls || r.Damage != nil)
 }
 
 // Left returns how long what is stored of a task is kept.

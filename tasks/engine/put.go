@@ -22,28 +22,18 @@ func (s *State) Put(ctx context.Context, t tasks.Task) error {
 	case t.Status.Terminal():
 		return tasks.ErrFenced
 	}
-	return sp.insert(ctx, t, false)
-}
-
-// Hide implements tasks.State. A hidden task gets a handle with Put, or is deleted when its run ends.
-func (s *State) Hide(t tasks.Task) error {
-	ctx := context.Background()
-	sp, err := s.Space(ctx, t.Owner)
-	if err == nil {
-		err = sp.insert(ctx, t, true)
-	}
-	return err
+	return sp.insert(ctx, t)
 }
 
 // insert stores a new task.
-func (sp *Space) insert(ctx context.Context, t tasks.Task, hidden bool) error {
+func (sp *Space) insert(ctx context.Context, t tasks.Task) error {
 	if !IsToken(t.ID) {
 		return errors.New("an id of a task has other characters than letters, digits, - and _")
 	}
 	if err := sp.clear(ctx, t.ID); err != nil {
 		return err
 	}
-	r := &Record{Task: t, Stored: Stored{Hidden: hidden, Keeper: sp.Keeper}}
+	r := &Record{Task: t, Stored: Stored{Keeper: sp.Keeper}}
 	r.put(sp.Keeper)
 	if err := sp.Insert(ctx, r); err != nil {
 		sp.doubt(t.ID, err)

@@ -141,6 +141,7 @@ func (r *Record) take() {
 	t.Status = s.Status
 	t.StatusMessage = s.Message
 	t.Merge = s.Merge
+	t.Hidden = s.Hidden
 	t.Detached = s.Work != nil || s.Offer != nil
 	t.UpdatedAt, t.Client = time.Unix(0, s.Updated), strings.ToValidUTF8(s.Client, "�")
 	t.Arguments = tasks.DecodeArguments(s.Arguments)
@@ -161,6 +162,7 @@ func (r *Record) put(writer string) {
 	s.Status = t.Status
 	s.Message = t.StatusMessage
 	s.Merge = t.Merge
+	s.Hidden = t.Hidden
 	s.Writer = writer
 	s.Client = t.Client
 	s.Created = t.CreatedAt.UnixNano()

@@ -25,7 +25,7 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 		return nil // it goes on in the process that takes it
 	}
 	r.Stored.Keeper = m.Keeper // that of a damaged record is unknown
-	hidden := r.Stored.Hidden && r.Damage == nil
+	hidden := r.Hidden && r.Damage == nil
 	ended, err := sp.conclude(ctx, r, func(t *tasks.Task) { t.FailOrphan(ctx) })
 	switch {
 	case err != nil || !ended:

@@ -15,7 +15,7 @@ import (
 // admit stores the mark of a task, unless the task is beyond the limits of its owner; hidden ones are not
 // limited, and those that keep files of others do not count.
 func (sp *space) admit(ctx context.Context, r *engine.Record) error {
-	if r.Task.Ending || r.Stored.Hidden {
+	if r.Task.Ending || r.Hidden {
 		return sp.putMark(ctx, r)
 	}
 	if limit := sp.Limits.MaxStartsPerMinute; limit > 0 {

@@ -127,7 +127,7 @@ func (sp *space) Waiting(ctx context.Context) ([]string, error) {
 
 // putMark stores a mark.
 func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.PublishOpt) error {
-	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Stored.Hidden)),
+	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Hidden)),
 		append(o, sp.expiring(&r.Task))...)
 	return err
 }

@@ -38,7 +38,7 @@ func TestStateOfVersion1(t *testing.T) {
 	state, gone := newState(t, url, at(&clock)), newState(t, url)
 	sp := spaceOf(t, gone) // it makes the streams
 	statetest.Put(t, gone, statetest.Working("left"))
-	if err := gone.Hide(statetest.Working("hidden")); err != nil {
+	if err := statetest.Hide(gone, statetest.Working("hidden")); err != nil {
 		t.Fatal(err)
 	}
 	sp.Stop()

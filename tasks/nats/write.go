@@ -84,7 +84,7 @@ func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
 // ends within wait: its end removes all of its marks. The task may be marked as that process's again by then:
 // that mark stands behind the record.
 func (sp *space) leave(r *engine.Record, before string, wait time.Duration) {
-	id, mark, behind := r.ID, sp.marks(r.ID, before, r.Stored.Hidden), r.Revision
+	id, mark, behind := r.ID, sp.marks(r.ID, before, r.Hidden), r.Revision
 	sp.Go(func(ctx context.Context) {
 		if wait > 0 && (!pause.For(ctx, wait) || !sp.Keeps(id)) {
 			return

@@ -90,7 +90,7 @@ func TestVanished(t *testing.T) {
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, dead, task)
 	statetest.Eventually(t, func() bool { return statetest.Get(t, other, "a").Log.Size() == 5 })
-	if err := dead.Hide(statetest.Working("hidden")); err != nil {
+	if err := statetest.Hide(dead, statetest.Working("hidden")); err != nil {
 		t.Fatal(err)
 	}
 	spaceOf(t, dead).Stop() // its lease is not renewed any more

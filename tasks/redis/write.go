@@ -29,7 +29,7 @@ func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
 	if r.Task.Ending {
 		limits = tasks.Limits{}
 	}
-	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Stored.Hidden),
+	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Hidden),
 		strconv.FormatUint(r.Revision+1, 10), string(record), string(r.Variables),
 		strconv.Itoa(limits.MaxLive), strconv.Itoa(limits.MaxStartsPerMinute))
 	switch {

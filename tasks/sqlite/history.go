@@ -50,7 +50,7 @@ func (s *State) Record(calls ...tasks.Task) error {
 // recorded is a call that has ended and is being stored.
 type recorded struct {
 	*backing
-	isNew   bool // Hide has not stored it
+	isNew   bool // it was not put as hidden
 	outcome []byte
 }
 

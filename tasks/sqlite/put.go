@@ -27,18 +27,7 @@ func (s *State) Put(_ context.Context, t tasks.Task) error {
 	case t.Status.Terminal():
 		return tasks.ErrFenced
 	}
-	_, err = d.insert(t, false)
-	return err
-}
-
-// Hide implements tasks.State.
-func (s *State) Hide(t tasks.Task) error {
-	d, err := s.open()
-	if err != nil {
-		return err
-	}
-	_, err = d.insert(t, true)
-	return err
+	return d.insert(t)
 }
 
 // A hidden task is the row of a run without a handle (Run.spill): it is stored, with its output, before any
@@ -51,21 +40,21 @@ const hiddenExpires = -1
 
 // insert stores a new task. Nobody finds a hidden one; it does not count against a limit, and need not
 // outlive a loss of power.
-func (d *database) insert(t tasks.Task, hidden bool) (*backing, error) {
+func (d *database) insert(t tasks.Task) error {
 	k := &backing{db: d, id: t.ID, owner: t.Owner, log: t.Log, segments: t.Segments, numbers: t.Merge}
-	k.hidden.Store(hidden)
+	k.hidden.Store(t.Hidden)
 	expires := expires(&t)
-	if hidden {
+	if t.Hidden {
 		expires = hiddenExpires
 	}
-	err := d.w.do(job{durable: !hidden, do: func(tx *transaction) error {
-		if !hidden {
+	err := d.w.do(job{durable: !t.Hidden, do: func(tx *transaction) error {
+		if !t.Hidden {
 			if err := d.admit(tx, &t); err != nil {
 				return err
 			}
 		}
 		err := d.insertRow(tx, k, &t, expires)
-		if err == nil && !hidden && !tasks.IsFiles(t.ID) {
+		if err == nil && !t.Hidden && !tasks.IsFiles(t.ID) {
 			tx.live[t.Owner]++
 		}
 		return err
@@ -73,7 +62,7 @@ func (d *database) insert(t tasks.Task, hidden bool) (*backing, error) {
 	if err == nil {
 		d.keep(k)
 	}
-	return k, err
+	return err
 }
 
 // insertRow inserts the row of a task that this process runs.

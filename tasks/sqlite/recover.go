@@ -50,9 +50,9 @@ func (d *database) recover(keeper string) error {
 		var r row
 		var created, ttl int64
 		var asked bool
-		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &ttl, &r.Detached, &r.hidden, &asked, (*[]byte)(&r.Variables))
+		err := scan(&r.number, &r.ID, &r.Owner, &r.Tool, &created, &ttl, &r.Detached, &r.Hidden, &asked, (*[]byte)(&r.Variables))
 		r.CreatedAt, r.TTL = time.Unix(0, created), time.Duration(ttl)
-		if !r.hidden && !asked && r.LeftAt(d.o.Now()) {
+		if !r.Hidden && !asked && r.LeftAt(d.o.Now()) {
 			return err // it goes on in the process that takes it
 		}
 		r.asked, r.TTL = asked, d.o.History.Age
@@ -106,7 +106,7 @@ func (d *database) recover(keeper string) error {
 		if ended > 0 {
 			d.o.Log.Info().Str("taskId", r.ID).Str("owner", r.Owner).Str("tool", r.Tool).
 				Msg("task recovered: its runnel is gone")
-			if !r.hidden && !tasks.IsFiles(r.ID) { // its client waits for no notice
+			if !r.Hidden && !tasks.IsFiles(r.ID) { // its client waits for no notice
 				d.o.Recovered(&r.Task)
 			}
 		}

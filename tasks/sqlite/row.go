@@ -13,7 +13,6 @@ type row struct {
 	tasks.Task
 	number int64
 	keeper string // "" once the task has ended
-	hidden bool   // a call without a handle; recover sets it
 	asked  bool   // a cancel was asked for; recover sets it
 	end    int64  // where the log ends
 	ending *partials.Ending

@@ -154,7 +154,7 @@ func TestRevealedBehindWhatIsStored(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, Options{})
 	task := statetest.Working("a")
-	if err := s.Hide(task); err != nil {
+	if err := statetest.Hide(s, task); err != nil {
 		t.Fatal(err)
 	}
 	var want []byte

@@ -63,6 +63,12 @@ func TryPut(s tasks.State, task tasks.Task) error {
 	return s.Put(context.Background(), task)
 }
 
+// Hide stores a new task without a handle.
+func Hide(s tasks.State, task tasks.Task) error {
+	task.Hidden = true
+	return s.Put(context.Background(), task)
+}
+
 // Get returns a task, or fails the test.
 func Get(t testing.TB, s tasks.State, id string) tasks.Task {
 	t.Helper()

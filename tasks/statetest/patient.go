@@ -44,10 +44,6 @@ func (p patient) MarkFetched(ctx context.Context, owner, id string) error {
 	return again(ctx, func() error { return p.Queue.MarkFetched(ctx, owner, id) })
 }
 
-func (p patient) Hide(t tasks.Task) error {
-	return again(context.Background(), func() error { return p.Queue.Hide(t) })
-}
-
 func (p patient) Ask(ctx context.Context, owner, id string) error {
 	return again(ctx, func() error { return p.Queue.Ask(ctx, owner, id) })
 }

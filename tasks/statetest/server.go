@@ -85,7 +85,7 @@ func Find(t *testing.T, s, calls Finder) {
 	old := Ended(Working("ab2"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-old.TTL)
 	Put(t, s, Working("ab3"), Working("ab1"), Working("b"), old)
-	if err := s.Hide(Working("ab4")); err != nil {
+	if err := Hide(s, Working("ab4")); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

@@ -239,7 +239,7 @@ func arguments(t *testing.T, s tasks.State) {
 	task := Working("a")
 	other := Working("other")
 	late := Working("late")
-	hides := s.Hide(late) == nil
+	hides := Hide(s, late) == nil
 	task.Arguments, late.Arguments = json.RawMessage(want), json.RawMessage(want)
 	task.Client = "host"
 	Put(t, s, task, other)
@@ -269,7 +269,7 @@ func arguments(t *testing.T, s tasks.State) {
 // A hidden task is visible from its first Put on, even if it has ended by then.
 func endsHidden(t *testing.T, s tasks.State) {
 	task := Working("a", "line\n")
-	if err := s.Hide(task); errors.Is(err, errors.ErrUnsupported) {
+	if err := Hide(s, task); errors.Is(err, errors.ErrUnsupported) {
 		t.Skip("this state hides nothing")
 	} else if err != nil {
 		t.Fatal(err)
