@@ -102,52 +102,43 @@ func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte)
 	return merged, err
 }
 
-// List implements State. A cursor is the number of the last task shown.
-func (m *Memory) List(_ context.Context, owner, cursor string, n int) ([]Task, string, error) {
+// List implements State. The oldest first, the rest begins after the number of a task.
+func (m *Memory) List(_ context.Context, owner string, d Direction, from string,
+	n int) (page []Task, rest string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var after uint64
-	if cursor != "" {
-		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || after > m.last {
+	left := slices.All(m.order)
+	switch {
+	case d == NewestFirst && from == "":
+		left = slices.Backward(m.order)
+	case d == NewestFirst:
+		s := m.tasks[from]
+		if s == nil || s.Owner != owner {
 			return nil, "", ErrCursor
 		}
+		left = slices.Backward(m.order[:m.index(s.number)])
+	case from != "":
+		after, err := strconv.ParseUint(from, 36, 64)
+		if err != nil || after > m.last {
+			return nil, "", ErrCursor
+		}
+		left = slices.All(m.order[m.index(after+1):])
 	}
 	now := m.Now()
-	var page []Task
-	var shown uint64
-	for _, s := range m.order[m.index(after+1):] {
-		if s.Owner != owner || s.Expired(now) {
+	var shown *inMemory
+	for _, s := range left {
+		switch {
+		case s.Owner != owner || s.Expired(now):
 			continue
+		case len(page) < n:
+			page, shown = append(page, s.Task), s
+			continue
+		case d == NewestFirst:
+			return page, shown.ID, nil
 		}
-		if len(page) == n {
-			return page, strconv.FormatUint(shown, 36), nil
-		}
-		page = append(page, s.Task)
-		shown = s.number
+		return page, strconv.FormatUint(shown.number, 36), nil
 	}
 	return page, "", nil
-}
-
-// Newest implements State.
-func (m *Memory) Newest(_ context.Context, owner, before string, n int) (page []Task, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	end := len(m.order)
-	if before != "" {
-		s := m.tasks[before]
-		if s == nil || s.Owner != owner {
-			return nil, ErrCursor
-		}
-		end = m.index(s.number)
-	}
-	now := m.Now()
-	for k := end - 1; k >= 0 && len(page) < n; k-- {
-		if s := m.order[k]; s.Owner == owner && !s.Expired(now) {
-			page = append(page, s.Task)
-		}
-	}
-	return page, nil
 }
 
 // Delete implements State.

@@ -70,12 +70,12 @@ func BenchmarkMemoryGrowth(b *testing.B) {
 			for i := range stored {
 				_ = m.Put(context.Background(), statetest.Working(fmt.Sprint("old", i)))
 			}
-			_, middle, _ := m.List(context.Background(), "local", "", max(stored/2, 1))
+			_, middle, _ := m.List(context.Background(), "local", tasks.OldestFirst, "", max(stored/2, 1))
 			for b.Loop() {
 				task := statetest.Working("new")
 				_ = m.Put(context.Background(), task)
 				_, _ = m.Get(context.Background(), "local", "new")
-				_, _, _ = m.List(context.Background(), "local", middle, 10)
+				_, _, _ = m.List(context.Background(), "local", tasks.OldestFirst, middle, 10)
 				_ = m.Delete(context.Background(), "local", "new")
 			}
 		})

@@ -29,12 +29,10 @@ type State interface {
 	// Head returns a task like Get, but without its segments and, if it has ended, without its outcome, so
 	// that its cost does not depend on their size. A damaged outcome may go unnoticed until Get reads it.
 	Head(ctx context.Context, owner, id string) (Task, error)
-	// List returns up to n of an owner's tasks in the order of their creation, and the cursor for the rest,
-	// "" if there is none. The cursor of the first page is "". Outcomes, logs and segments may be missing.
-	List(ctx context.Context, owner, cursor string, n int) ([]Task, string, error)
-	// Newest returns up to n of an owner's tasks, newest first: if before is not "", only those older than
-	// that task. It fails with ErrCursor if that task is unknown. The tasks are as List returns them.
-	Newest(ctx context.Context, owner, before string, n int) ([]Task, error)
+	// List returns up to n of an owner's tasks, and where the rest begins, "" if there is none. The first page
+	// is from ""; NewestFirst, a page may also be from the id of a task: those that are older. It fails with
+	// ErrCursor if from is unknown. Outcomes, logs and segments may be missing.
+	List(ctx context.Context, owner string, d Direction, from string, n int) (page []Task, rest string, err error)
 	// Delete deletes a task and its files (FilesID). A state deletes expired tasks by itself.
 	Delete(ctx context.Context, owner, id string) error
 	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever
@@ -66,6 +64,15 @@ type State interface {
 	// Close stores what is not yet stored, and releases the state.
 	Close() error
 }
+
+// Direction is the order of a list of tasks.
+type Direction bool
+
+// The tasks of a list come in the order of their creation, or in the opposite one.
+const (
+	OldestFirst Direction = false
+	NewestFirst Direction = true
+)
 
 // Defaults of a Runner (package run) and a State, and of how calls are answered (package tools). Those of a
 // config file are the same.

@@ -43,7 +43,7 @@ func (r *readiness) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
-	_, _, err := r.store.List(ctx, r.owner, "", 1)
+	_, _, err := r.store.List(ctx, r.owner, tasks.OldestFirst, "", 1)
 	// Servers without a majority answer, and store nothing.
 	if leased, ok := r.store.(tasks.Leased); ok && err == nil {
 		err = leased.Lapsed(r.owner)

@@ -87,7 +87,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			_, _ = io.WriteString(input, line+"\n")
 		}
 		synctest.Wait()
-		list, _, err := store.List(t.Context(), "local", "", 10)
+		list, _, err := store.List(t.Context(), "local", tasks.OldestFirst, "", 10)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("%d tasks are stored, %v", len(list), err)
 		}

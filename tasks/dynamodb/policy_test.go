@@ -250,7 +250,7 @@ func TestPolicy(t *testing.T) {
 	if err := spaceOf(t, ours, "a").of.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.List(t.Context(), "a", "", 10); err != nil {
+	if _, _, err := ours.List(t.Context(), "a", tasks.OldestFirst, "", 10); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := ours.Forget(t.Context(), "a", task.CreatedAt.AddDate(1, 0, 0), true); err != nil {

@@ -18,7 +18,7 @@ const someTasks = 999
 // Find returns the ids of an owner's tasks that begin with a text, at most most of them.
 func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
 	for cursor := ""; ; {
-		page, next, err := s.List(ctx, owner, cursor, someTasks)
+		page, next, err := s.List(ctx, owner, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
 			return nil, err
 		}
@@ -43,7 +43,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
 		return nil, 0, err
 	}
 	for cursor := ""; ; {
-		page, next, err := s.List(ctx, owner, cursor, someTasks)
+		page, next, err := s.List(ctx, owner, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
 			return gone, kept, err
 		}

@@ -100,57 +100,70 @@ func (sp *Space) outcome(ctx context.Context, r *Record, encoded []byte) (err er
 	return err
 }
 
-// Newest implements tasks.State. It reads the list from its beginning.
-func (s *State) Newest(ctx context.Context, owner, before string, n int) ([]tasks.Task, error) {
-	var last []tasks.Task
-	for cursor := ""; ; {
-		page, next, err := s.List(ctx, owner, cursor, someTasks)
-		if err != nil {
-			return nil, err
-		}
-		at := slices.IndexFunc(page, func(t tasks.Task) bool { return t.ID == before })
-		if at >= 0 {
-			page = page[:at]
-		}
-		last = append(last, page...)
-		last = slices.Clone(last[max(len(last)-n, 0):])
-		if at >= 0 || next == "" && before == "" {
-			slices.Reverse(last)
-			return last, nil
-		}
-		if cursor = next; cursor == "" {
-			return nil, tasks.ErrCursor
-		}
-	}
-}
-
-// List implements tasks.State. A cursor is the place of the last task.
-func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
-	after := uint64(0)
-	if cursor != "" {
-		var err error
-		if after, err = strconv.ParseUint(cursor, 36, 64); err != nil || len(cursor) > 13 {
-			return nil, "", tasks.ErrCursor
-		}
-	}
+// List implements tasks.State. The oldest first, the rest begins after the place of a task.
+func (s *State) List(ctx context.Context, owner string, d tasks.Direction, from string,
+	n int) (page []tasks.Task, rest string, err error) {
 	sp, err := s.Space(ctx, owner)
 	if err != nil {
 		return nil, "", err
 	}
-	var page []tasks.Task
-	var last uint64 // the place of the last task on the page
+	if d == tasks.NewestFirst {
+		return sp.newest(ctx, from, n)
+	}
+	after := uint64(0)
+	if from != "" {
+		if after, err = strconv.ParseUint(from, 36, 64); err != nil || len(from) > 13 {
+			return nil, "", tasks.ErrCursor
+		}
+	}
+	page, after, err = sp.oldest(ctx, after, n)
+	if after > 0 {
+		rest = strconv.FormatUint(after, 36)
+	}
+	return page, rest, err
+}
+
+// newest returns up to n tasks that are older than one, or the newest of all. It reads the list from its
+// beginning.
+func (sp *Space) newest(ctx context.Context, before string, n int) (page []tasks.Task, rest string, err error) {
+	for after, found := uint64(0), false; !found; {
+		some, next, err := sp.oldest(ctx, after, someTasks)
+		if err != nil {
+			return nil, "", err
+		}
+		if at := slices.IndexFunc(some, func(t tasks.Task) bool { return t.ID == before }); at >= 0 {
+			some, found = some[:at], true
+		}
+		page = append(page, some...)
+		page = slices.Clone(page[max(len(page)-n-1, 0):])
+		if after = next; after > 0 || found {
+			continue
+		}
+		if found = before == ""; !found {
+			return nil, "", tasks.ErrCursor
+		}
+	}
+	slices.Reverse(page)
+	if len(page) > n {
+		page, rest = page[:n], page[n-1].ID
+	}
+	return page, rest, nil
+}
+
+// oldest returns up to n tasks with places after a place, and that of the last one if there are more, else 0.
+func (sp *Space) oldest(ctx context.Context, after uint64, n int) (page []tasks.Task, last uint64, err error) {
 	for {
-		places, err := sp.List(ctx, after, n+1)
+		places, err := sp.Store.List(ctx, after, n+1)
 		if err != nil || len(places) == 0 {
-			return page, "", err
+			return page, 0, err
 		}
 		for _, p := range places {
 			after = p.Number
-			if !s.shows(p.Record) {
+			if !sp.shows(p.Record) {
 				continue
 			}
 			if len(page) == n {
-				return page, strconv.FormatUint(last, 36), nil
+				return page, last, nil
 			}
 			sp.describe(ctx, p.Record)
 			page, last = append(page, p.Record.Task), p.Number

@@ -299,7 +299,7 @@ func TestNoMajority(t *testing.T) {
 	servers := startCluster(t)
 	s := newState(t, servers[0].ClientURL(), func(o *Options) { o.Replicas = 3 })
 	statetest.Eventually(t, func() bool {
-		_, _, err := s.List(t.Context(), "a", "", 1)
+		_, _, err := s.List(t.Context(), "a", tasks.OldestFirst, "", 1)
 		return err == nil
 	})
 	if err := s.Lapsed("a"); err != nil {

@@ -107,7 +107,7 @@ func TestFullServer(t *testing.T) {
 	}
 	fresh := newState(t, url)
 	for range 2 {
-		if list, _, err := fresh.List(t.Context(), "local", "", 10); err != nil || len(list) != 3 {
+		if list, _, err := fresh.List(t.Context(), "local", tasks.OldestFirst, "", 10); err != nil || len(list) != 3 {
 			t.Errorf("%+v, %v", list, err)
 		}
 	}

@@ -71,7 +71,7 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, 
 // ListWithFiles is List; made are the ids of tasks that have made files, on this page or on one before.
 func (r *Runner) ListWithFiles(ctx context.Context, cursor string,
 	n int) (page []tasks.Task, made []string, next string, err error) {
-	page, next, err = r.o.State.List(ctx, r.o.Owner, cursor, n)
+	page, next, err = r.o.State.List(ctx, r.o.Owner, tasks.OldestFirst, cursor, n)
 	page = slices.DeleteFunc(page, func(t tasks.Task) bool {
 		id, keeps := tasks.MakerOf(t.ID)
 		if keeps {
@@ -175,7 +175,7 @@ func (r *Runner) Earlier(ctx context.Context, n int,
 	if r.o.Place == "" {
 		return nil, false, nil
 	}
-	newest, err := r.o.State.Newest(ctx, r.o.Owner, before, maxEarlier)
+	newest, _, err := r.o.State.List(ctx, r.o.Owner, tasks.NewestFirst, before, maxEarlier)
 	if err != nil {
 		return nil, false, err
 	}
@@ -249,7 +249,7 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string,
 	wanted func(*tasks.Task) bool) (ids []string, err error) {
 	const page = 200
 	for first := true; ; first = false {
-		some, err := r.o.State.Newest(ctx, r.o.Owner, before, max(n, page))
+		some, rest, err := r.o.State.List(ctx, r.o.Owner, tasks.NewestFirst, before, max(n, page))
 		if errors.Is(err, tasks.ErrCursor) && !first {
 			some, err = nil, nil // the task was deleted, and those that are older before it
 		}
@@ -265,7 +265,7 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string,
 				ids = append(ids, before)
 			}
 		}
-		if len(some) < max(n, page) || len(ids) >= n {
+		if rest == "" || len(ids) >= n {
 			slices.Reverse(ids)
 			return ids, nil
 		}

@@ -188,7 +188,7 @@ func TestPromoteAfterTheEndStoresNothing(t *testing.T) {
 	if err := run.Promote(t.Context()); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("promoted: %v", err)
 	}
-	if stored, _, _ := r.o.State.List(t.Context(), tasks.DefaultOwner, "", 1); len(stored) > 0 {
+	if stored, _, _ := r.o.State.List(t.Context(), tasks.DefaultOwner, tasks.OldestFirst, "", 1); len(stored) > 0 {
 		t.Error("the task is stored")
 	}
 }

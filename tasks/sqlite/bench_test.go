@@ -61,7 +61,7 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 			})
 		}
 		wg.Wait()
-		_, middle, err := s.List(context.Background(), "local", "", max(min(stored/2, 5000), 1))
+		_, middle, err := s.List(context.Background(), "local", tasks.OldestFirst, "", max(min(stored/2, 5000), 1))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -74,14 +74,14 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("%d/list", stored), func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := s.List(context.Background(), "local", middle, 10); err != nil {
+				if _, _, err := s.List(context.Background(), "local", tasks.OldestFirst, middle, 10); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("%d/newest", stored), func(b *testing.B) {
 			for b.Loop() {
-				if page, err := s.Newest(context.Background(), "local", "", 200); err != nil ||
+				if page, _, err := s.List(context.Background(), "local", tasks.NewestFirst, "", 200); err != nil ||
 					len(page) != min(stored, 200) {
 					b.Fatal(len(page), err)
 				}

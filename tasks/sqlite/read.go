@@ -83,59 +83,46 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at 
 	return r, nil
 }
 
-// List implements tasks.State. A cursor holds the number of the last task shown.
-func (s *State) List(ctx context.Context, owner, cursor string, n int) ([]tasks.Task, string, error) {
-	var after int64
-	if cursor != "" {
-		var err error
-		if after, err = s.cursors.open(cursor); err != nil {
-			return nil, "", err
-		}
-	}
+// List implements tasks.State. The oldest first, the rest begins after the number of a task.
+func (s *State) List(ctx context.Context, owner string, direction tasks.Direction, from string,
+	n int) (list []tasks.Task, rest string, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, "", err
 	}
-	page, err := d.list(ctx, "number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?", owner, after,
-		d.o.Now().UnixNano(), n+1)
+	condition, place := "number > ? AND "+d.o.visible()+" ORDER BY number LIMIT ?", int64(0)
+	if direction == tasks.NewestFirst {
+		condition, place = "number < ? AND "+d.o.visible()+" ORDER BY number DESC LIMIT ?", math.MaxInt64
+	}
+	switch now := d.o.Now().UnixNano(); {
+	case from == "":
+	case direction == tasks.OldestFirst:
+		place, err = s.cursors.open(from)
+	default:
+		var r row
+		if r, err = d.row(ctx, owner, from, "NULL", now); errors.Is(err, tasks.ErrNotFound) {
+			err = tasks.ErrCursor
+		}
+		place = r.number
+	}
 	if err != nil {
 		return nil, "", err
 	}
-	next := ""
-	if len(page) > n {
-		page = page[:n]
-		next = s.cursors.seal(page[n-1].number)
-	}
-	return tasksOf(page), next, nil
-}
-
-// Newest implements tasks.State.
-func (s *State) Newest(ctx context.Context, owner, before string, n int) ([]tasks.Task, error) {
-	d, err := s.open()
+	page, err := d.list(ctx, condition, owner, place, d.o.Now().UnixNano(), n+1)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	end := int64(math.MaxInt64)
-	if before != "" {
-		r, err := d.row(ctx, owner, before, "NULL", d.o.Now().UnixNano())
-		if errors.Is(err, tasks.ErrNotFound) {
-			return nil, tasks.ErrCursor
-		} else if err != nil {
-			return nil, err
-		}
-		end = r.number
+	for i := range page[:min(n, len(page))] {
+		list = append(list, page[i].Task)
 	}
-	page, err := d.list(ctx, "number < ? AND "+d.o.visible()+" ORDER BY number DESC LIMIT ?", owner, end,
-		d.o.Now().UnixNano(), n)
-	return tasksOf(page), err
-}
-
-func tasksOf(rows []row) []tasks.Task {
-	list := make([]tasks.Task, len(rows))
-	for i := range rows {
-		list[i] = rows[i].Task
+	switch {
+	case len(page) <= n:
+	case direction == tasks.OldestFirst:
+		rest = s.cursors.seal(page[n-1].number)
+	default:
+		rest = page[n-1].ID
 	}
-	return list
+	return list, rest, nil
 }
 
 // list reads the tasks of an owner that a condition chooses, after a check that their keepers live.

@@ -120,7 +120,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	other := openStore(t, Options{Dir: dir})
 	statetest.Put(t, other, statetest.Working("listed"))
 	other.die()
-	list, _, err := live.List(t.Context(), "local", "", 10)
+	list, _, err := live.List(t.Context(), "local", tasks.OldestFirst, "", 10)
 	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil ||
 		i < 0 || list[i].Status != mcp.TaskFailed {
 		t.Errorf("listed: %+v, %v", list, err)

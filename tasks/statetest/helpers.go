@@ -84,7 +84,7 @@ func IDs(t testing.TB, s tasks.State, n int) []string {
 	t.Helper()
 	var all []string
 	for cursor := ""; ; {
-		page, next, err := s.List(context.Background(), owner, cursor, n)
+		page, next, err := s.List(context.Background(), owner, tasks.OldestFirst, cursor, n)
 		if err != nil {
 			t.Fatal(err)
 		}

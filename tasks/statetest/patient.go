@@ -26,8 +26,8 @@ func (p patient) Head(ctx context.Context, owner, id string) (t tasks.Task, err 
 	return t, err
 }
 
-func (p patient) List(ctx context.Context, owner, cursor string, n int) (page []tasks.Task, next string, err error) {
-	err = again(ctx, func() (err error) { page, next, err = p.Queue.List(ctx, owner, cursor, n); return err })
+func (p patient) List(ctx context.Context, owner string, d tasks.Direction, from string, n int) (page []tasks.Task, next string, err error) {
+	err = again(ctx, func() (err error) { page, next, err = p.Queue.List(ctx, owner, d, from, n); return err })
 	return page, next, err
 }
 
@@ -79,11 +79,6 @@ func (p patient) Announce(ctx context.Context, owner string, w *tasks.Worker) er
 func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worker, waiting map[string]tasks.Waiting, err error) {
 	err = again(ctx, func() (err error) { workers, waiting, err = p.Queue.Fleet(ctx, owner); return err })
 	return workers, waiting, err
-}
-
-func (p patient) Newest(ctx context.Context, owner, before string, n int) (page []tasks.Task, err error) {
-	err = again(ctx, func() (err error) { page, err = p.Queue.Newest(ctx, owner, before, n); return err })
-	return page, err
 }
 
 func (p patient) Taken(ctx context.Context, id string) (is bool, err error) {

@@ -217,7 +217,7 @@ func ownersApart(t *testing.T, here, there tasks.State) {
 	if _, err := there.Head(ctx, other, "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("head: %v", err)
 	}
-	if list, _, err := there.List(ctx, other, "", 10); err != nil || len(list) > 0 {
+	if list, _, err := there.List(ctx, other, tasks.OldestFirst, "", 10); err != nil || len(list) > 0 {
 		t.Errorf("list: %v, %v", list, err)
 	}
 	theirs := Working("a")

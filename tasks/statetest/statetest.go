@@ -110,7 +110,10 @@ func pages(t *testing.T, s tasks.State) {
 		}
 	}
 	for before, from := "", len(want); ; from-- {
-		page, err := s.Newest(t.Context(), owner, before, 3)
+		page, rest, err := s.List(t.Context(), owner, tasks.NewestFirst, before, 3)
+		if last := page[max(len(page)-1, 0):]; from > 3 && (len(last) == 0 || rest != last[0].ID) || from <= 3 && rest != "" {
+			t.Errorf("the newest before %q: the rest begins at %q", before, rest)
+		}
 		got := []string{}
 		for _, task := range slices.Backward(page) {
 			got = append(got, task.ID)
@@ -124,7 +127,7 @@ func pages(t *testing.T, s tasks.State) {
 		before = want[from-1]
 	}
 	for _, unknown := range []string{"unknown", "task4"} { // which is another owner's
-		if _, err := s.Newest(t.Context(), owner, unknown, 3); !errors.Is(err, tasks.ErrCursor) {
+		if _, _, err := s.List(t.Context(), owner, tasks.NewestFirst, unknown, 3); !errors.Is(err, tasks.ErrCursor) {
 			t.Errorf("before %s: %v, want ErrCursor", unknown, err)
 		}
 	}
@@ -137,7 +140,7 @@ func pages(t *testing.T, s tasks.State) {
 		t.Fatalf("after deletions: got %v, want %v", got, want)
 	}
 	for _, cursor := range []string{"!", "-1", "zzzz"} {
-		if _, _, err := s.List(t.Context(), "local", cursor, 1); !errors.Is(err, tasks.ErrCursor) {
+		if _, _, err := s.List(t.Context(), "local", tasks.OldestFirst, cursor, 1); !errors.Is(err, tasks.ErrCursor) {
 			t.Errorf("cursor %q: got %v, want ErrCursor", cursor, err)
 		}
 	}
@@ -257,7 +260,7 @@ func arguments(t *testing.T, s tasks.State) {
 	check("other", "")
 	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
 	check("a", want)
-	page, _, err := s.List(t.Context(), owner, "", 3)
+	page, _, err := s.List(t.Context(), owner, tasks.OldestFirst, "", 3)
 	if a := Get(t, s, "a"); a.Client != "host" || err != nil || page[0].Client+page[1].Client != "host" {
 		t.Errorf("the client: %q, in the list %+v, %v", a.Client, page, err)
 	}
