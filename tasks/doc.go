@@ -2,7 +2,7 @@
 // (https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks), and what a state that
 // keeps tasks must do. Package run runs them, and package methods answers clients about them.
 //
-//	package run ─▶ State ◀─ Historian, Queue: what a state may do besides
+//	package run ─▶ State ─▶ Store ◀─ Shared, Historian, Sessions: what the store of an owner may do besides
 //	                 ▲
 //	                 │ in memory (Memory), or packages sqlite, nats, redis and dynamodb
 //
@@ -25,5 +25,5 @@
 //	how a task goes on the wire         wire.go; an error gets its code in WireError (errors.go)
 //	the keeper of a task has died       recover of packages sqlite and engine; Task.FailOrphan (stored.go)
 //	a dead worker's task is tried again Space.recover of package engine (a command's retry: package command)
-//	a lease is lost                     found by each state, reported by State.Heed
+//	a lease is lost                     found by each state, reported by Shared.Heed
 package tasks

@@ -38,14 +38,27 @@ type inMemory struct {
 	end    *list.Element // in ended; nil while the task runs
 }
 
+// inMemoryOf is the Store of an owner.
+type inMemoryOf struct {
+	*Memory
+	owner string
+}
+
 // NewMemory makes an empty state.
 func NewMemory() *Memory { return &Memory{Now: time.Now, tasks: map[string]*inMemory{}} }
 
-// Put implements State.
-func (m *Memory) Put(_ context.Context, t Task) error {
+// Open implements State.
+func (m *Memory) Open(owner string) Store { return inMemoryOf{m, owner} }
+
+// Close implements State.
+func (m *Memory) Close() error { return nil }
+
+// Put implements Store.
+func (m inMemoryOf) Put(_ context.Context, t Task) error {
 	if t.Hidden { // its log is in memory already
 		return errors.ErrUnsupported
 	}
+	t.Owner = m.owner
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[t.ID]
@@ -63,7 +76,7 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 		m.held += s.bytes
 		s.end = m.ended.PushBack(s)
 		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)),
-			func() { _ = m.Delete(context.Background(), t.Owner, t.ID) })
+			func() { _ = m.Delete(context.Background(), t.ID) })
 		for m.held > maxMemory && m.ended.Len() > 1 {
 			m.remove(m.ended.Front().Value.(*inMemory))
 		}
@@ -71,28 +84,28 @@ func (m *Memory) Put(_ context.Context, t Task) error {
 	return nil
 }
 
-// Get implements State.
-func (m *Memory) Get(_ context.Context, owner, id string) (Task, error) {
+// Get implements Store.
+func (m inMemoryOf) Get(_ context.Context, id string) (Task, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[id]
-	if s == nil || s.Owner != owner || s.Expired(m.Now()) {
+	if s == nil || s.Owner != m.owner || s.Expired(m.Now()) {
 		return Task{}, ErrNotFound
 	}
 	return s.Task, nil
 }
 
-// Head implements State.
-func (m *Memory) Head(ctx context.Context, owner, id string) (Task, error) {
-	return m.Get(ctx, owner, id)
+// Head implements Store.
+func (m inMemoryOf) Head(ctx context.Context, id string) (Task, error) {
+	return m.Get(ctx, id)
 }
 
-// SetVariables implements State.
-func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte) ([]byte, error) {
+// SetVariables implements Store.
+func (m inMemoryOf) SetVariables(_ context.Context, id string, patch []byte) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.tasks[id]
-	if s == nil || s.Owner != owner || s.Status.Terminal() {
+	if s == nil || s.Owner != m.owner || s.Status.Terminal() {
 		return nil, ErrEnded
 	}
 	merged, err := MergeVariables(s.Variables, patch)
@@ -102,8 +115,8 @@ func (m *Memory) SetVariables(_ context.Context, owner, id string, patch []byte)
 	return merged, err
 }
 
-// List implements State. The oldest first, the rest begins after the number of a task.
-func (m *Memory) List(_ context.Context, owner string, d Direction, from string,
+// List implements Store. The oldest first, the rest begins after the number of a task.
+func (m inMemoryOf) List(_ context.Context, d Direction, from string,
 	n int) (page []Task, rest string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +126,7 @@ func (m *Memory) List(_ context.Context, owner string, d Direction, from string,
 		left = slices.Backward(m.order)
 	case d == NewestFirst:
 		s := m.tasks[from]
-		if s == nil || s.Owner != owner {
+		if s == nil || s.Owner != m.owner {
 			return nil, "", ErrCursor
 		}
 		left = slices.Backward(m.order[:m.index(s.number)])
@@ -128,7 +141,7 @@ func (m *Memory) List(_ context.Context, owner string, d Direction, from string,
 	var shown *inMemory
 	for _, s := range left {
 		switch {
-		case s.Owner != owner || s.Expired(now):
+		case s.Owner != m.owner || s.Expired(now):
 			continue
 		case len(page) < n:
 			page, shown = append(page, s.Task), s
@@ -141,45 +154,20 @@ func (m *Memory) List(_ context.Context, owner string, d Direction, from string,
 	return page, "", nil
 }
 
-// Delete implements State.
-func (m *Memory) Delete(_ context.Context, owner, id string) error {
+// Delete implements Store.
+func (m inMemoryOf) Delete(_ context.Context, id string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, one := range []string{id, FilesID(id)} {
-		if s := m.tasks[one]; s != nil && s.Owner == owner {
+		if s := m.tasks[one]; s != nil && s.Owner == m.owner {
 			m.remove(s)
 		}
 	}
 	return nil
 }
 
-// The rest of the contract is for other processes: there are none.
-
-// MarkFetched implements State.
-func (m *Memory) MarkFetched(context.Context, string, string) error { return nil }
-
-// Ask implements State.
-func (m *Memory) Ask(context.Context, string, string) error { return nil }
-
-// Heed implements State: there are no requests.
-func (m *Memory) Heed(ctx context.Context) (asked, fenced []string, err error) {
-	<-ctx.Done()
-	return nil, nil, context.Cause(ctx)
-}
-
-// Take implements State.
-func (m *Memory) Take(context.Context, Task, []byte) (Task, error) {
-	return Task{}, errors.ErrUnsupported
-}
-
-// Taken implements State.
-func (m *Memory) Taken(context.Context, string) (bool, error) { return false, nil }
-
-// Watch implements State.
-func (m *Memory) Watch(context.Context, *Task) error { return ErrNotFound }
-
-// Close implements State.
-func (m *Memory) Close() error { return nil }
+// MarkFetched implements Store: every task is kept for its ttl.
+func (m inMemoryOf) MarkFetched(context.Context, string) error { return nil }
 
 // remove forgets s. m.mu is held.
 func (m *Memory) remove(s *inMemory) {

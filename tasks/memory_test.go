@@ -25,11 +25,11 @@ func TestMemoryHidesWhatHasExpired(t *testing.T) {
 		short := statetest.Ended(statetest.Working("short"), mcp.TaskCompleted, "done")
 		short.TTL = time.Minute
 		statetest.Put(t, m, statetest.Working("mine"), short)
-		if _, err := m.Get(context.Background(), "local", "short"); err != nil {
+		if _, err := m.Open("local").Get(context.Background(), "short"); err != nil {
 			t.Errorf("before its ttl is over: %v", err)
 		}
 		time.Sleep(time.Minute)
-		if _, err := m.Get(context.Background(), "local", "short"); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := m.Open("local").Get(context.Background(), "short"); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("an expired task: got %v, want ErrNotFound", err)
 		}
 		synctest.Wait()
@@ -68,15 +68,15 @@ func BenchmarkMemoryGrowth(b *testing.B) {
 		b.Run(fmt.Sprint(stored), func(b *testing.B) {
 			m := tasks.NewMemory()
 			for i := range stored {
-				_ = m.Put(context.Background(), statetest.Working(fmt.Sprint("old", i)))
+				_ = m.Open("local").Put(context.Background(), statetest.Working(fmt.Sprint("old", i)))
 			}
-			_, middle, _ := m.List(context.Background(), "local", tasks.OldestFirst, "", max(stored/2, 1))
+			_, middle, _ := m.Open("local").List(context.Background(), tasks.OldestFirst, "", max(stored/2, 1))
 			for b.Loop() {
 				task := statetest.Working("new")
-				_ = m.Put(context.Background(), task)
-				_, _ = m.Get(context.Background(), "local", "new")
-				_, _, _ = m.List(context.Background(), "local", tasks.OldestFirst, middle, 10)
-				_ = m.Delete(context.Background(), "local", "new")
+				_ = m.Open("local").Put(context.Background(), task)
+				_, _ = m.Open("local").Get(context.Background(), "new")
+				_, _, _ = m.Open("local").List(context.Background(), tasks.OldestFirst, middle, 10)
+				_ = m.Open("local").Delete(context.Background(), "new")
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"time"
@@ -11,7 +10,7 @@ import (
 )
 
 // A task with a ResumeNote does not fail when its keeper dies or stops: it is left as it is, with its output,
-// its variables and its open questions, until another process takes it (State.Take) and continues it, or its
+// its variables and its open questions, until another process takes it (Shared.Take) and continues it, or its
 // ttl is over. What its work has done so far is in notes of its own, whose names begin with WorkPrefix.
 //
 // A cancel of such a task must also reach the tasks that its work has begun, which may run elsewhere: the
@@ -26,14 +25,6 @@ const (
 	// AboveNote has the id of the task whose work has begun this one.
 	AboveNote = NotePrefix + "above"
 )
-
-// Resumer is a State that leaves such tasks to other processes.
-type Resumer interface {
-	State
-	// Left returns the owner's tasks with a ResumeNote whose keeper is gone, with their variables. Only Take
-	// decides who continues one: another process may be faster.
-	Left(ctx context.Context, owner string) ([]Task, error)
-}
 
 // Resumes returns what can continue a task with these variables, "" if it ends with its keeper.
 func Resumes(variables json.RawMessage) string {

@@ -5,64 +5,81 @@ import (
 	"time"
 )
 
-// State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Its
-// methods may be called by several goroutines at once. Package statetest tests a state against this contract.
+// State keeps tasks: in the memory of one process ([Memory]), or where several processes find them. Package
+// statetest tests a state against this contract.
+type State interface {
+	// Open returns the store of an owner's tasks. It waits for no server: the store connects when it is first
+	// used. What is opened again is the same.
+	Open(owner string) Store
+	// Close stores what is not yet stored, and releases the state and its stores.
+	Close() error
+}
+
+// Store keeps the tasks of one owner. Its methods may be called by several goroutines at once.
 //
 // The process that first puts a task is its keeper: it runs the task and stores its outcome. It stays the
-// keeper until the task has ended or another process has taken it (Take). The state notices when a keeper
-// dies, and ends its tasks as failed, with their output so far. A keeper that comes back after that gets
-// ErrFenced.
-type State interface {
+// keeper until the task has ended or another process has taken it (Shared.Take). The store notices when a
+// keeper dies, and ends its tasks as failed, with their output so far. A keeper that comes back after that
+// gets ErrFenced.
+type Store interface {
 	// Put stores a new task, which is working, or a later version of a task of this process. When it returns,
 	// the task is as durable as the state makes it: a task is put before its handle is sent, and its outcome
-	// together with its terminal status. Put does not change variables: only SetVariables does. A state that
+	// together with its terminal status. Put does not change variables: only SetVariables does. A store that
 	// keeps output backs the log (partials.Log.Back), and stores all of it before the end can be seen; if it
 	// cannot, it refuses TaskCompleted with partials.ErrLost. A task beyond the limits of its owner is
 	// refused with ErrTooManyLive or ErrTooManyStarts, except one that is Ending.
 	//
 	// A new task that is Hidden is not found until it is put again, and no limit applies to it: it is kept,
-	// with its output, because memory may not hold all that it writes. A state that has no better place than
+	// with its output, because memory may not hold all that it writes. A store that has no better place than
 	// memory refuses it with errors.ErrUnsupported.
 	Put(ctx context.Context, t Task) error
-	// Get returns an owner's task, or ErrNotFound. A task is visible until it has ended and its ttl is over.
-	Get(ctx context.Context, owner, id string) (Task, error)
+	// Get returns a task, or ErrNotFound. A task is visible until it has ended and its ttl is over.
+	Get(ctx context.Context, id string) (Task, error)
 	// Head returns a task like Get, but without its segments and, if it has ended, without its outcome, so
 	// that its cost does not depend on their size. A damaged outcome may go unnoticed until Get reads it.
-	Head(ctx context.Context, owner, id string) (Task, error)
-	// List returns up to n of an owner's tasks, and where the rest begins, "" if there is none. The first page
-	// is from ""; NewestFirst, a page may also be from the id of a task: those that are older. It fails with
-	// ErrCursor if from is unknown. Outcomes, logs and segments may be missing.
-	List(ctx context.Context, owner string, d Direction, from string, n int) (page []Task, rest string, err error)
-	// Delete deletes a task and its files (FilesID). A state deletes expired tasks by itself.
-	Delete(ctx context.Context, owner, id string) error
+	Head(ctx context.Context, id string) (Task, error)
+	// List returns up to n tasks, and where the rest begins, "" if there is none. The first page is from "";
+	// NewestFirst, a page may also be from the id of a task: those that are older. It fails with ErrCursor if
+	// from is unknown. Outcomes, logs and segments may be missing.
+	List(ctx context.Context, d Direction, from string, n int) (page []Task, rest string, err error)
+	// Delete deletes a task and its files (FilesID). A store deletes expired tasks by itself.
+	Delete(ctx context.Context, id string) error
 	// SetVariables merges a patch (MergeVariables) into the variables of a task that has not ended, wherever
 	// it runs, and returns them all. It fails with ErrEnded, or with a *rpc.Error if the patch cannot be
 	// merged.
-	SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error)
+	SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error)
 	// MarkFetched records that a client has got the result of a task.
-	MarkFetched(ctx context.Context, owner, id string) error
+	MarkFetched(ctx context.Context, id string) error
+}
 
+// Shared is a Store whose tasks other processes find and run, too.
+type Shared interface {
+	Store
 	// Ask asks the keeper of a task to cancel it. Nothing happens if the task has ended.
-	Ask(ctx context.Context, owner, id string) error
+	Ask(ctx context.Context, id string) error
 	// Heed returns the tasks of this process that others ask to cancel, each until it has ended, and those
 	// that others have ended because they believed that this process was gone, each until its end is put. It
-	// waits until there are some; a state that has to poll may return after a moment with none. It also waits
+	// waits until there are some; a store that has to poll may return after a moment with none. It also waits
 	// before it returns an error.
 	Heed(ctx context.Context) (asked, fenced []string, err error)
 
 	// Take makes this process the keeper of a task that another one has put, but not begun. work describes
-	// the new keeper to people. The id, the owner, the log and the segments are those of t; the rest is
-	// returned.
+	// the new keeper to people. The id, the log and the segments are those of t; the rest is returned.
 	Take(ctx context.Context, t Task, work []byte) (Task, error)
 	// Taken reports whether another process has taken a task of this one, which is then no longer its keeper.
 	Taken(ctx context.Context, id string) (bool, error)
+	// Left returns the tasks with a ResumeNote whose keeper is gone, with their variables. Only Take decides
+	// who continues one: another process may be faster.
+	Left(ctx context.Context) ([]Task, error)
 	// Watch waits until a task that another process runs has changed, and brings t up to date: a task as Get
 	// returns it, but with a log and segments that are followed (partials.Log.Follow). It reports a stored
 	// end even if the ttl is over by then: ErrNotFound means that the task was deleted.
 	Watch(ctx context.Context, t *Task) error
 
-	// Close stores what is not yet stored, and releases the state.
-	Close() error
+	// Lapsed returns why others may take this process for gone: why its lease could not be renewed when that
+	// was last tried, nil if it was. A store that takes no lease takes no task either, even if it still
+	// answers questions.
+	Lapsed() error
 }
 
 // Direction is the order of a list of tasks.
@@ -96,19 +113,11 @@ type History struct {
 	Log   int           // bytes of the end of each one's output, and of its result
 }
 
-// Leased is a State whose processes have leases, by which others know that they live.
-type Leased interface {
-	// Lapsed returns why this process's lease with an owner could not be renewed when it was last tried, nil
-	// if it was, or if the owner is unknown here: a state that takes no lease takes no task either, even if
-	// it still answers questions.
-	Lapsed(owner string) error
-}
-
-// Historian is a State that keeps such calls.
+// Historian is a Store that keeps such calls.
 type Historian interface {
 	History() History
-	// Record stores calls of one owner that have ended, whether they were put as Hidden or not. They need not
-	// survive a loss of power.
+	// Record stores calls that have ended, whether they were put as Hidden or not. They need not survive a loss
+	// of power.
 	Record(calls ...Task) error
 }
 
@@ -120,14 +129,14 @@ type Limits struct {
 	MaxRequestsPerSecond int // task methods; 0 = no limit
 }
 
-// Sessions is a State that keeps the sessions of HTTP clients, so that several fronts can serve one client.
+// Sessions is a Store that keeps the sessions of HTTP clients, so that several fronts can serve one client.
 type Sessions interface {
-	// Session returns what is stored of an owner's session, and its version; nil if there is none.
-	Session(ctx context.Context, owner, id string) (session []byte, version uint64, err error)
+	// Session returns what is stored of a session, and its version; nil if there is none.
+	Session(ctx context.Context, id string) (session []byte, version uint64, err error)
 	// PutSession stores a session for SessionTTL if the stored one has this version (0: there is none), and
 	// returns its new version; 0 if the stored one has another version.
-	PutSession(ctx context.Context, owner, id string, session []byte, version uint64) (uint64, error)
-	DeleteSession(ctx context.Context, owner, id string) error
+	PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error)
+	DeleteSession(ctx context.Context, id string) error
 }
 
 // SessionTTL is how long a session is kept after it was put: a client comes back to it after a weekend.

@@ -14,8 +14,8 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Task is the record of one task: a State keeps it, and every answer about the task is made from it.
-// State.Get returns one.
+// Task is the record of one task: a Store keeps it, and every answer about the task is made from it.
+// Store.Get returns one.
 type Task struct {
 	ID            string
 	Owner         string
@@ -41,7 +41,7 @@ type Task struct {
 	Worker        string          // the host of the worker that runs it; "" if none does
 	Attempt       int             // how many times workers have begun it
 
-	Hidden bool // it has no handle: clients do not find it (State.Put)
+	Hidden bool // it has no handle: clients do not find it (Store.Put)
 	Ending bool // its work is done, so the limits on live tasks and starts do not apply; not stored
 }
 

@@ -228,7 +228,7 @@ func (l *local) queue() (tasks.Queue, bool) {
 	if l == nil {
 		return nil, false
 	}
-	queue, ok := l.store.(tasks.Queue)
+	queue, ok := l.state.(tasks.Queue)
 	return queue, ok
 }
 

@@ -31,9 +31,10 @@ type local struct {
 	conf    *config.Config
 	dir     string // or a URL
 	owner   string
-	store   serve.PeoplesState // nil before open
-	runner  *run.Runner        // nil before open
-	notices *notify.Notices    // about the tasks that it ends for runnels that are gone
+	state   tasks.State        // nil before open, as are these:
+	store   serve.PeoplesStore // the owner's
+	runner  *run.Runner
+	notices *notify.Notices // about the tasks that it ends for runnels that are gone
 }
 
 // cancelPatience is how long a cancellation may take: the runnel that runs a task looks for one several times
@@ -82,12 +83,13 @@ func (i *invocation) findLocal(cmd *cobra.Command) (*local, error) {
 // open opens the state. After errNoState it may be called again.
 func (l *local) open() (err error) {
 	if l.conf.State.IsURL() {
-		l.store, err = serve.OpenURL(l.conf, l.i.Getenv, true, l.notices.Tell, l.i.Logger())
+		l.state, err = serve.OpenURL(l.conf, l.i.Getenv, true, l.notices.Tell, l.i.Logger())
 	} else {
 		err = l.openDir()
 	}
 	if err == nil {
-		o := run.Options{State: l.store, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()}
+		l.store = l.state.Open(l.owner).(serve.PeoplesStore)
+		o := run.Options{State: l.state, Owner: l.owner, AskTimeout: cancelPatience, Log: l.i.Logger()}
 		l.runner = run.NewRunner(o)
 	}
 	return err
@@ -104,8 +106,8 @@ func (l *local) openDir() error {
 		return fmt.Errorf("%w in %s: no task has run there; --state names another directory",
 			errNoState, l.dir)
 	}
-	l.store = s
-	return s.Open()
+	l.state = s
+	return s.Recover()
 }
 
 // where says which tasks these are.
@@ -114,7 +116,7 @@ func (l *local) where() string { return fmt.Sprintf("%s (%s)", l.dir, l.owner) }
 func (l *local) close() {
 	if l.runner != nil {
 		l.runner.Close()
-		_ = l.store.Close() // everything has been written already
+		_ = l.state.Close() // everything has been written already
 	}
 	l.notices.Close()
 }
@@ -137,7 +139,7 @@ func (l *local) await(ctx context.Context, shows func(*tasks.Task) bool) ([]task
 // find returns the id that begins with prefix.
 func (l *local) find(ctx context.Context, prefix string) (string, error) {
 	const most = 5 // ids in an error
-	ids, err := l.store.Find(ctx, l.owner, prefix, most)
+	ids, err := l.store.Find(ctx, prefix, most)
 	switch {
 	case err != nil:
 		return "", err

@@ -98,7 +98,7 @@ func (i *invocation) rmCommand() *cobra.Command {
 			if !t.Status.Terminal() {
 				return fmt.Errorf("task %s still runs: end it with runnel tasks cancel %s", id, id)
 			}
-			return l.store.Delete(cmd.Context(), l.owner, id)
+			return l.store.Delete(cmd.Context(), id)
 		})
 }
 
@@ -125,7 +125,7 @@ func (i *invocation) pruneCommand() *cobra.Command {
 				return err
 			}
 			defer l.close()
-			gone, kept, err := l.store.Forget(cmd.Context(), l.owner, time.Now().Add(-older), force)
+			gone, kept, err := l.store.Forget(cmd.Context(), time.Now().Add(-older), force)
 			if err := term.PrintLines(i.Stdout, tasksTable(gone)); err != nil {
 				return err
 			}

@@ -80,7 +80,9 @@ var rooms = map[string][]string{
 	// What every state must do.
 	"runnel/tasks/statetest": {"runnel/tasks", "runnel/tasks/files", "runnel/tasks/run",
 		"runnel/partials", "runnel/rpc", "runnel/rpc/mcp", "runnel/rpc/rawjson"},
-	"runnel/tools/sandbox/shim": {},
+	// States for the tests of others.
+	"runnel/tasks/statetest/fake": {"runnel/tasks"},
+	"runnel/tools/sandbox/shim":   {},
 	// What a child may do; it knows nothing of tools.
 	"runnel/tools/sandbox": {"runnel/tools/sandbox/shim"},
 	// The network of a child that has none of its own; it knows nothing of tools.

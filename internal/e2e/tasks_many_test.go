@@ -16,7 +16,7 @@ func TestManyTasks(t *testing.T) {
 	const many = 30_000
 	state := filepath.Join(t.TempDir(), "state")
 	store := sqlite.New(sqlite.Options{Dir: state})
-	if err := store.Open(); err != nil {
+	if err := store.Recover(); err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()

@@ -88,7 +88,7 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 		t.Fatal(err)
 	}
 	sp.Stop()
-	task, err := worker.Take(t.Context(), statetest.Working(waits.ID()), []byte(`{"host":"there"}`))
+	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(waits.ID()), []byte(`{"host":"there"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 	if err := worker.Offer(t.Context(), task.Owner, task.ID, offer); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatalf("it was answered: %v", err)
 	}
-	if err := worker.Put(t.Context(),
+	if err := statetest.Shared(worker).Put(t.Context(),
 		statetest.Ended(task, mcp.TaskFailed, "the worker ends")); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("it ends what another one may run: %v", err)
 	}

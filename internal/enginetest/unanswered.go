@@ -41,7 +41,7 @@ func Unanswered(t *testing.T, state *engine.State) {
 	}
 	end := statetest.Ended(task, mcp.TaskCompleted, "done")
 	for _, sp.Store = range []engine.Store{deaf{hears}, hearsOutput{deaf{hears}}} {
-		if err := state.Put(t.Context(), end); !errors.Is(err, tasks.ErrBusy) {
+		if err := sp.Put(t.Context(), end); !errors.Is(err, tasks.ErrBusy) {
 			t.Errorf("it was answered: %v", err)
 		}
 	}

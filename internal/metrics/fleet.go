@@ -26,8 +26,8 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 		for _, owner := range owners() {
 			up := now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_up{owner=%q}", owner), nil)
 			workers, waiting, err := queue.Fleet(ctx, owner)
-			if leased, ok := queue.(tasks.Leased); ok && err == nil {
-				err = leased.Lapsed(owner)
+			if shared, ok := queue.Open(owner).(tasks.Shared); ok && err == nil {
+				err = shared.Lapsed()
 			}
 			if err != nil {
 				log.Warn().Err(err).Str("owner", owner).Msg("a scrape of the metrics found no workers")

@@ -57,7 +57,9 @@ func (s *Setup) serveHTTP(ctx context.Context, m *metrics.Metrics,
 	o.MaxLine = int(all.began.Limits.MaxLine)
 	o.MaxInFlight = all.began.Limits.MaxInFlight
 	o.Drain = max(0, time.Duration(all.began.Limits.Drain))
-	o.Sessions, _ = all.store.(tasks.Sessions) // one in memory keeps none
+	if !inMemory(all.store) {
+		o.Sessions = func(owner string) httpserver.Sessions { return all.store.Open(owner).(tasks.Sessions) }
+	}
 	o.Advertise = string(all.began.HTTP.Advertise)
 	if s.view != nil {
 		if err := s.view.admits(&o, log); err != nil {

@@ -14,8 +14,7 @@ import (
 // readiness says to balancers and to those that start processes whether this one can be sent calls: its state
 // answers and, for a worker, it takes calls.
 type readiness struct {
-	store tasks.State
-	owner string
+	store tasks.Store
 	takes func() int // how many tasks a worker runs at once; nil = this is not a worker
 	log   zerolog.Logger
 
@@ -43,10 +42,10 @@ func (r *readiness) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
-	_, _, err := r.store.List(ctx, r.owner, tasks.OldestFirst, "", 1)
+	_, _, err := r.store.List(ctx, tasks.OldestFirst, "", 1)
 	// Servers without a majority answer, and store nothing.
-	if leased, ok := r.store.(tasks.Leased); ok && err == nil {
-		err = leased.Lapsed(r.owner)
+	if shared, ok := r.store.(tasks.Shared); ok && err == nil {
+		err = shared.Lapsed()
 	}
 	if r.at, r.err = time.Now(), nil; err != nil {
 		r.err = errors.New("the state does not answer")

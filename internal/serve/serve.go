@@ -103,7 +103,7 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 	recoverState(ctx, conf, store, log)
 	var observer run.Observer
 	var m *metrics.Metrics
-	s.front.Ready = (&readiness{store: store, owner: conf.Server.Owner, log: log}).ready
+	s.front.Ready = (&readiness{store: store.Open(conf.Server.Owner), log: log}).ready
 	if conf.Metrics != "" {
 		m = metrics.New()
 		m.Serve(ctx, string(conf.Metrics), s.front.Ready, log)

@@ -16,20 +16,19 @@ import (
 	"runnel/tools/config"
 )
 
-// PeoplesState is a state as the commands for people need it.
-type PeoplesState interface {
-	tasks.State
-	// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
-	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
-	// Forget deletes an owner's tasks that have ended by a time; without force it keeps those whose result
-	// no client has fetched.
-	Forget(ctx context.Context, owner string, ended time.Time, force bool) (gone []tasks.Task,
-		kept int, err error)
+// PeoplesStore is a store as the commands for people need it: all but those in memory are.
+type PeoplesStore interface {
+	tasks.Shared
+	// Find returns the ids of tasks that begin with a text, most ids at most.
+	Find(ctx context.Context, prefix string, most int) ([]string, error)
+	// Forget deletes the tasks that have ended by a time; without force it keeps those whose result no client
+	// has fetched.
+	Forget(ctx context.Context, ended time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
 // ServersState is a state on servers, which several machines share.
 type ServersState interface {
-	PeoplesState
+	tasks.State
 	// Check checks whether the servers answer, and describes for people what an owner has there.
 	Check(ctx context.Context, owner string) (string, error)
 }

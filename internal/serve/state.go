@@ -109,7 +109,7 @@ func recoverState(ctx context.Context, conf *config.Config, store tasks.State, l
 		if !s.Exists() {
 			return
 		}
-		open = s.Open
+		open = s.Recover
 	case interface {
 		Space(ctx context.Context, owner string) (*engine.Space, error)
 	}:

@@ -87,7 +87,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			_, _ = io.WriteString(input, line+"\n")
 		}
 		synctest.Wait()
-		list, _, err := store.List(t.Context(), "local", tasks.OldestFirst, "", 10)
+		list, _, err := store.Open("local").List(t.Context(), tasks.OldestFirst, "", 10)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("%d tasks are stored, %v", len(list), err)
 		}
@@ -107,7 +107,7 @@ func TestDeafToolsAreLeftBehind(t *testing.T) {
 			const stopped = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
 			want := [...]string{"cancelled: cancelled by the client", "failed: " + stopped,
 				"failed: " + stopped}[n]
-			task, err := store.Get(t.Context(), "local", task.ID)
+			task, err := store.Open("local").Get(t.Context(), task.ID)
 			if got := fmt.Sprintf("%s: %s", task.Status, task.StatusMessage); err != nil || got != want {
 				t.Errorf("the task of %s is %s (%v), want %s", task.Tool, got, err, want)
 			}

@@ -92,7 +92,7 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	if conf.Metrics != "" {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()
-		ready := &readiness{store: store, owner: o.Owners[0], takes: w.Takes, log: log}
+		ready := &readiness{store: store.Open(o.Owners[0]), takes: w.Takes, log: log}
 		m.Serve(serving, string(conf.Metrics), ready.ready, log)
 	}
 	process.CollectOrphans(ctx)

@@ -19,8 +19,8 @@ const ping = `{"jsonrpc":"2.0","id":1,"method":"ping"}`
 func twoFronts(t *testing.T) (a, b *front, stored *rows) {
 	t.Helper()
 	stored = newRows()
-	a = serveLogged(t, Options{Sessions: stored}, 20, 10, nil, nil)
-	b = serveLogged(t, Options{Sessions: stored}, 20, 10, nil, nil)
+	a = serveLogged(t, Options{Sessions: stored.of}, 20, 10, nil, nil)
+	b = serveLogged(t, Options{Sessions: stored.of}, 20, 10, nil, nil)
 	for _, f := range []*front{a, b} {
 		f.o.Advertise = strings.TrimSuffix(f.url, "/mcp")
 	}

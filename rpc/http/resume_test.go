@@ -31,21 +31,29 @@ type rows struct {
 
 func newRows() *rows { return &rows{all: map[string]string{}, puts: map[string]uint64{}} }
 
-func (r *rows) Session(_ context.Context, owner, id string) (session []byte, version uint64, err error) {
+func (r *rows) of(owner string) Sessions { return rowsOf{r, owner} }
+
+// rowsOf are those of an owner.
+type rowsOf struct {
+	*rows
+	owner string
+}
+
+func (r rowsOf) Session(_ context.Context, id string) (session []byte, version uint64, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := owner + " " + id
+	key := r.owner + " " + id
 	if r.all[key] == "" {
 		return nil, 0, r.fails
 	}
 	return []byte(r.all[key]), r.puts[key], r.fails
 }
 
-func (r *rows) PutSession(_ context.Context, owner, id string, session []byte,
+func (r rowsOf) PutSession(_ context.Context, id string, session []byte,
 	version uint64) (uint64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := owner + " " + id
+	key := r.owner + " " + id
 	if r.fails != nil || r.puts[key] != version {
 		return 0, r.fails
 	}
@@ -54,14 +62,14 @@ func (r *rows) PutSession(_ context.Context, owner, id string, session []byte,
 	return r.puts[key], nil
 }
 
-func (r *rows) DeleteSession(_ context.Context, owner, id string) error {
+func (r rowsOf) DeleteSession(_ context.Context, id string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fails != nil {
 		return r.fails
 	}
-	delete(r.all, owner+" "+id)
-	delete(r.puts, owner+" "+id)
+	delete(r.all, r.owner+" "+id)
+	delete(r.puts, r.owner+" "+id)
 	return nil
 }
 
@@ -132,7 +140,7 @@ func addLogged(s *rpc.Server, n, size int, open, written chan struct{}) {
 // serveLogged is serve with that method.
 func serveLogged(t *testing.T, o Options, n, size int, open, written chan struct{}) *front {
 	if o.Sessions == nil {
-		o.Sessions = newRows()
+		o.Sessions = newRows().of
 	}
 	f := serve(t, o)
 	serves := f.o.Serves
@@ -270,7 +278,7 @@ func TestEndedWhileItIsRevived(t *testing.T) {
 func TestLongOpening(t *testing.T) {
 	t.Parallel()
 	stored := newRows()
-	f := serveLogged(t, Options{Sessions: stored}, 1, 1, nil, nil)
+	f := serveLogged(t, Options{Sessions: stored.of}, 1, 1, nil, nil)
 	long := strings.Replace(initialize, `"c"`, `"`+strings.Repeat("c", maxOpening)+`"`, 1)
 	for n, body := range []string{initialize, long} {
 		r := f.do("POST", body)

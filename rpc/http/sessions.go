@@ -226,7 +226,7 @@ func (s *Server) unstore(ctx context.Context, c *session) error {
 	if c.version == 0 {
 		return nil
 	}
-	err := s.o.Sessions.DeleteSession(ctx, c.owner, c.id)
+	err := s.o.Sessions(c.owner).DeleteSession(ctx, c.id)
 	if err == nil {
 		c.version = 0
 	}

@@ -16,11 +16,11 @@ import (
 // front at a time has a session; the others pass requests on to it (forward.go), if it has said at which URL
 // they reach it.
 
-// Sessions keeps sessions where all fronts of a state find them (tasks.Sessions).
+// Sessions keeps an owner's sessions where all fronts of a state find them (tasks.Sessions).
 type Sessions interface {
-	Session(ctx context.Context, owner, id string) (session []byte, version uint64, err error)
-	PutSession(ctx context.Context, owner, id string, session []byte, version uint64) (uint64, error)
-	DeleteSession(ctx context.Context, owner, id string) error
+	Session(ctx context.Context, id string) (session []byte, version uint64, err error)
+	PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error)
+	DeleteSession(ctx context.Context, id string) error
 }
 
 const (
@@ -49,7 +49,7 @@ func (s *Server) load(ctx context.Context, key sessionKey) (found stored, versio
 	if s.o.Sessions == nil {
 		return found, 0, errNoSession
 	}
-	text, version, err := s.o.Sessions.Session(ctx, key.owner, key.id)
+	text, version, err := s.o.Sessions(key.owner).Session(ctx, key.id)
 	// A session that does not exist has an empty text.
 	if err == nil && (json.Unmarshal(text, &found) != nil || !rawjson.IsObject(found.Opening)) {
 		err = errNoSession
@@ -83,11 +83,11 @@ func (s *Server) put(ctx context.Context, c *session) bool {
 	text, err := json.Marshal(c.stored)
 	if err == nil && len(text) > maxStored {
 		c.version = 0
-		if err = s.o.Sessions.DeleteSession(ctx, c.owner, c.id); err == nil {
+		if err = s.o.Sessions(c.owner).DeleteSession(ctx, c.id); err == nil {
 			err = fmt.Errorf("what it has subscribed to takes more than %d bytes", maxStored)
 		}
 	} else if err == nil {
-		version, failed := s.o.Sessions.PutSession(ctx, c.owner, c.id, text, c.version)
+		version, failed := s.o.Sessions(c.owner).PutSession(ctx, c.id, text, c.version)
 		if failed == nil && version == 0 {
 			return false
 		}

@@ -18,6 +18,7 @@ import (
 	"runnel/internal/dynatest"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
@@ -229,12 +230,12 @@ func TestPolicy(t *testing.T) {
 	task := statetest.Working("task", "line\n")
 	task.Owner = "a"
 	statetest.Put(t, ours, task)
-	if _, err := ours.SetVariables(t.Context(), "a", "task", []byte(`{"v":1}`)); err != nil {
+	if _, err := ours.Open("a").SetVariables(t.Context(), "task", []byte(`{"v":1}`)); err != nil {
 		t.Error(err)
 	}
 	again := statetest.Working("task")
 	again.Owner = "a"
-	if _, err := elsewhere.Take(t.Context(), again, []byte(`{}`)); err != nil {
+	if _, err := elsewhere.Open("a").(tasks.Shared).Take(t.Context(), again, []byte(`{}`)); err != nil {
 		t.Error(err)
 	}
 	orphan := spaceOf(t, elsewhere, "a")
@@ -250,16 +251,16 @@ func TestPolicy(t *testing.T) {
 	if err := spaceOf(t, ours, "a").of.Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.List(t.Context(), "a", tasks.OldestFirst, "", 10); err != nil {
+	if _, _, err := ours.Open("a").List(t.Context(), tasks.OldestFirst, "", 10); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.Forget(t.Context(), "a", task.CreatedAt.AddDate(1, 0, 0), true); err != nil {
+	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt.AddDate(1, 0, 0), true); err != nil {
 		t.Error(err)
 	}
 	if _, err := ours.Check(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-	err = ours.Put(t.Context(), statetest.Working("task")) // of owner local
+	err = ours.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("task")) // of owner local
 	if err == nil || !strings.Contains(err.Error(), "what their policy must allow") {
 		t.Errorf("another owner: %v", err)
 	}
@@ -324,7 +325,7 @@ func TestPolicy(t *testing.T) {
 	if after := keys(t, s, "runnel:b:"); !slices.Equal(before, after) {
 		t.Errorf("%q became %q", before, after)
 	}
-	if got, err := theirs.Get(t.Context(), "b", "victim"); err != nil || got.Status != mcp.TaskWorking {
+	if got, err := theirs.Open("b").Get(t.Context(), "victim"); err != nil || got.Status != mcp.TaskWorking {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

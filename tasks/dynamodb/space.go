@@ -55,7 +55,7 @@ func placeText(place uint64) string { return fmt.Sprintf("%016x", place) }
 
 // expiry is when DynamoDB may delete a task's items, in seconds since 1970. It does so within some days.
 func (sp *space) expiry(t *tasks.Task) types.AttributeValue {
-	return number(sp.of.Now().Add(sp.of.Left(t)).Unix())
+	return number(sp.of.Now().Add(sp.of.Lifetime(t)).Unix())
 }
 
 // pulse is the state of another process's lease, as this one has last seen it.

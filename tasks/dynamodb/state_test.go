@@ -186,7 +186,7 @@ func TestVanished(t *testing.T) {
 		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := dead.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
@@ -233,7 +233,7 @@ func TestLapsed(t *testing.T) {
 	if err := spaceOf(t, here, "local").of.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
+	if _, fenced, err := statetest.Shared(here).Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
 		t.Errorf("%v, %v", fenced, err)
 	}
 }
@@ -290,12 +290,12 @@ func TestTableForgets(t *testing.T) {
 	if err := task.Log.Failed(); !strings.Contains(err.Error(), "has lost output") {
 		t.Error(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		partials.ErrLost) {
 		t.Errorf("completed: %v", err)
 	}
 	s.DeleteTable(t)
-	if err := state.Put(t.Context(), statetest.Working("b")); !errors.Is(err, tasks.ErrRemoved) ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("b")); !errors.Is(err, tasks.ErrRemoved) ||
 		!strings.Contains(err.Error(), "there is no table runnel") {
 		t.Errorf("without the table: %v", err)
 	}
@@ -303,7 +303,7 @@ func TestTableForgets(t *testing.T) {
 	if err := spaceOf(t, state, "local").Lease(t.Context()); !errors.Is(err, tasks.ErrRemoved) {
 		t.Errorf("in an empty table: %v", err)
 	}
-	if err := state.Put(t.Context(), statetest.Working("c")); !errors.Is(err, tasks.ErrRemoved) {
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("c")); !errors.Is(err, tasks.ErrRemoved) {
 		t.Errorf("a task in an empty table: %v", err)
 	}
 }
@@ -392,7 +392,7 @@ func TestExpires(t *testing.T) {
 	state := newState(t, s)
 	task := statetest.Working("a", "line\n")
 	statetest.Put(t, state, task)
-	if err := newState(t, s).Ask(t.Context(), "local", "a"); err != nil {
+	if err := statetest.Shared(newState(t, s)).Ask(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
 	statetest.Put(t, state, statetest.Ended(task, mcp.TaskCompleted, "done"))

@@ -52,7 +52,7 @@ func TestPoisoned(t *testing.T) {
 	}
 	for _, poison := range poisons {
 		set(t, s, "task:bad", "record", poison)
-		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed ||
+		if got, err := other.Open("local").Get(t.Context(), "bad"); err != nil || got.Status != mcp.TaskFailed ||
 			!strings.Contains(got.StatusMessage, "damaged") {
 			t.Errorf("%s: %s %s, %v", spell(poison), got.Status, got.StatusMessage, err)
 		}
@@ -183,11 +183,11 @@ func TestLongVariables(t *testing.T) {
 		}
 		return []byte(text + "}")
 	}
-	if _, err := state.SetVariables(t.Context(), "local", "a", patch(5)); err != nil {
+	if _, err := state.Open("local").SetVariables(t.Context(), "a", patch(5)); err != nil {
 		t.Errorf("what fits: %v", err)
 	}
 	var refused *rpc.Error
-	if _, err := state.SetVariables(t.Context(), "local", "a", patch(6)); !errors.As(err, &refused) ||
+	if _, err := state.Open("local").SetVariables(t.Context(), "a", patch(6)); !errors.As(err, &refused) ||
 		!strings.Contains(err.Error(), "the limit of a state in DynamoDB is 307200") {
 		t.Errorf("what does not: %v", err)
 	}
@@ -240,7 +240,7 @@ func TestThrottled(t *testing.T) {
 		`{"__type":"com.amazon.coral.validate#ValidationException","message":"too large"}`:                   "refuses it: ValidationException: too large",
 	} {
 		refusals = []string{refusal}
-		err := state.Put(t.Context(), statetest.Working("b"))
+		err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("b"))
 		// ErrBusy comes after a wait.
 		if !errors.As(err, new(tasks.Trouble)) || errors.Is(err, tasks.ErrBusy) ||
 			!strings.Contains(err.Error(), says) {

@@ -83,21 +83,21 @@ func TestNewerVersion(t *testing.T) {
 		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("the lease: %v", err)
 	}
-	if err := state.Put(t.Context(), statetest.Working("b")); err == nil ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("b")); err == nil ||
 		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("put: %v", err)
 	}
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
 		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("an end: %v", err)
 	}
 	for said, found := range map[string]types.AttributeValue{"2": number(2), "0": number(0),
 		"unknown": text("garbage")} {
 		set(t, s, "schema", "schema", item{"version": found})
-		_, err := newState(t, s).Get(t.Context(), "local", "a")
+		_, err := newState(t, s).Open("local").Get(t.Context(), "a")
 		if !errors.As(err, new(tasks.Trouble)) ||
 			!strings.Contains(err.Error(), `has version "`+said+`", and this runnel knows 1`) {
 			t.Errorf("%s: %v", said, err)

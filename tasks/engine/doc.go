@@ -3,7 +3,7 @@
 // owner's tasks, and may have a Queue of tasks that wait for workers. It knows how things are stored; this
 // package decides what is stored, and when.
 //
-//	Runner ─ Put, Take, ... ─▶ State ─ of an owner ─▶ Space ─ Insert, Write, End ─▶ Store ─▶ server
+//	Runner ─ Put, Take, ... ─▶ Space, which State.Open made ─ Insert, Write, End ─▶ Store ─▶ server
 //	                                                   │ ▲                          ▲
 //	Log ─ Due ─▶ backing, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
 //	                                                   │ └─ marks and leases ─ Sweep ends what dead processes have left
@@ -12,7 +12,7 @@
 // Words:
 //
 //	keeper    the name of the process that runs a task
-//	space     what this process has of an owner's tasks
+//	space     the store of an owner's tasks in this process
 //	backing   the output and the record of one task that this process runs
 //	batch     some output that is stored in one go; it is sent again, as it is, until it is acknowledged
 //	mark      says which process keeps a task, where a sweep finds it; the record decides
@@ -31,17 +31,17 @@
 // Where things stand:
 //
 //	a follower hears from one Watch to the next                    following (shared.go)
-//	an owner is opened once, and no other waits for it             State.Space (state.go)
+//	an owner is opened once, and no other waits for it             Space.ready (space.go)
 //	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
 //	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Store.Sweeps says which
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
-//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by State.Heed (heed.go)
+//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by Space.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)
 //	the plain calls of one, which workers run, too                 Space.leaveWithFront, Space.endLeft (queue.go)
 //	what was stored without an acknowledgement is stored once      backing.store, backing.settle (backing.go)
 //	head and tail of a long log, numbers of segments               backing.collect (batch.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
-//	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; State.Watch, by who follows it
+//	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; Space.Watch, by who follows it
 //	the task of a dead worker waits again                          Space.recover (recover.go), Space.waitAgain (queue.go); its output continues: backing.resume
 package engine

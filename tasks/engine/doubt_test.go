@@ -84,7 +84,7 @@ func TestPutAgainWhileCleared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}, insert: Away{errors.New("no answer")}}
 		s := New(server, "nowhere", Options{})
-		if err := s.Put(t.Context(), hidden("a")); !errors.Is(err, tasks.ErrBusy) {
+		if err := s.Open("local").Put(t.Context(), hidden("a")); !errors.Is(err, tasks.ErrBusy) {
 			t.Fatal(err)
 		}
 		sp, err := s.Space(t.Context(), "local")
@@ -94,7 +94,7 @@ func TestPutAgainWhileCleared(t *testing.T) {
 		swept := make(chan error)
 		go func() { swept <- sp.Sweep(t.Context()) }()
 		synctest.Wait() // it deletes
-		if err := s.Put(t.Context(), task("a")); err != nil {
+		if err := s.Open("local").Put(t.Context(), task("a")); err != nil {
 			t.Fatal(err)
 		}
 		if err := <-swept; err != nil {
@@ -115,16 +115,16 @@ func TestDeleteOfFiles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}}
 		s := New(server, "nowhere", Options{})
-		if err := s.Put(t.Context(), hidden("hidden")); err != nil {
+		if err := s.Open("local").Put(t.Context(), hidden("hidden")); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"seen", tasks.FilesID("seen")} {
-			if err := s.Put(t.Context(), task(id)); err != nil {
+			if err := s.Open("local").Put(t.Context(), task(id)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for _, id := range []string{"hidden", tasks.FilesID("seen"), "seen"} {
-			if err := s.Delete(t.Context(), "local", id); err != nil {
+			if err := s.Open("local").Delete(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -147,7 +147,7 @@ func TestFilesOfOthersEndFirst(t *testing.T) {
 		for range 2 {
 			server.gone = nil
 			server.tasks[id] = &Record{Task: task(id), Stored: Stored{Keeper: "other", Writer: "other"}}
-			if err := s.Delete(t.Context(), "local", id); err != nil {
+			if err := s.Open("local").Delete(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := strings.Join(server.gone, ", "), "end of a-files by "+s.Keeper+", a-files"; got != want {
@@ -178,7 +178,7 @@ func TestTakenByOthers(t *testing.T) {
 			} else {
 				sp.Store = server
 			}
-			if _, err := s.Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
+			if _, err := s.space("local").Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
@@ -260,7 +260,7 @@ func TestCancelMeetsTake(t *testing.T) {
 			r := &Record{Task: task(id), Stored: Stored{Keeper: "before"}}
 			r.Variables = []byte(`{"` + tasks.ResumeNote + `": "tool"}`)
 			server.tasks[id] = r
-			if err := s.Ask(t.Context(), "local", id); err != nil {
+			if err := s.space("local").Ask(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}

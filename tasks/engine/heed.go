@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 )
 
@@ -15,34 +16,26 @@ const (
 	heedMost = time.Second
 )
 
-// Heed implements tasks.State.
-func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
-	sent, unread := s.news.read()
+// Notice wakes everyone who waits in Heed, or the next caller.
+func (sp *Space) Notice() { sp.news.send() }
+
+// Heed implements tasks.Shared. It opens nothing: a space that is not open runs no task.
+func (sp *Space) Heed(ctx context.Context) (asked, fenced []string, err error) {
+	sent, unread := sp.news.read()
 	wait := heedMost
-	if asked, fenced, err = s.heard(ctx); err == nil && len(asked)+len(fenced) > 0 {
+	if asked, fenced, err = sp.heard(ctx); err == nil && len(asked)+len(fenced) > 0 {
 		if wait = heedInterval; unread {
 			return asked, fenced, nil
 		}
 	}
 	select {
 	case <-sent:
-		s.news.read()
+		sp.news.read()
 	case <-time.After(wait):
 	case <-ctx.Done():
 		return nil, nil, context.Cause(ctx)
 	}
-	return s.heard(ctx)
-}
-
-func (s *State) heard(ctx context.Context) (asked, fenced []string, err error) {
-	for _, sp := range s.opened() {
-		some, others, failed := sp.heard(ctx)
-		asked, fenced = append(asked, some...), append(fenced, others...)
-		if failed != nil {
-			err = failed
-		}
-	}
-	return asked, fenced, err
+	return sp.heard(ctx)
 }
 
 // heard returns the tasks of this process that others ask to cancel, and those that others have ended.
@@ -57,4 +50,28 @@ func (sp *Space) heard(ctx context.Context) (asked, fenced []string, err error) 
 	stored, err := sp.Asked(ctx)
 	return append(asked, slices.DeleteFunc(stored, func(id string) bool { return sp.kept(id) == nil })...),
 		fenced, err
+}
+
+// news announces that there is something for Heed, to all calls of it that wait, or to the next one.
+type news struct {
+	mu     sync.Mutex
+	sent   chan struct{} // closed by send
+	unread bool          // send was called since read
+}
+
+func (n *news) send() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.unread = true
+	close(n.sent)
+	n.sent = make(chan struct{})
+}
+
+// read returns a channel that the next send closes, and reports whether there was one since the last read.
+func (n *news) read() (sent <-chan struct{}, unread bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	unread = n.unread
+	n.unread = false
+	return n.sent, unread
 }

@@ -15,10 +15,10 @@ import (
 // more the more tasks there are.
 const someTasks = 999
 
-// Find returns the ids of an owner's tasks that begin with a text, at most most of them.
-func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids []string, err error) {
+// Find returns the ids of tasks that begin with a text, at most most of them.
+func (sp *Space) Find(ctx context.Context, prefix string, most int) (ids []string, err error) {
 	for cursor := ""; ; {
-		page, next, err := s.List(ctx, owner, tasks.OldestFirst, cursor, someTasks)
+		page, next, err := sp.List(ctx, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
 			return nil, err
 		}
@@ -34,16 +34,12 @@ func (s *State) Find(ctx context.Context, owner, prefix string, most int) (ids [
 	}
 }
 
-// Forget deletes an owner's tasks that have ended by a time, and returns them as List does. It keeps tasks
+// Forget deletes the tasks that have ended by a time, and returns them as List does. It keeps tasks
 // that have not ended and, unless forced, those whose result nobody has fetched; kept is their number.
-func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
+func (sp *Space) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
-	sp, err := s.Space(ctx, owner)
-	if err != nil {
-		return nil, 0, err
-	}
 	for cursor := ""; ; {
-		page, next, err := s.List(ctx, owner, tasks.OldestFirst, cursor, someTasks)
+		page, next, err := sp.List(ctx, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
 			return gone, kept, err
 		}
@@ -63,7 +59,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
 				kept++
 				continue
 			}
-			if err := s.Delete(ctx, owner, page[i].ID); err != nil {
+			if err := sp.Delete(ctx, page[i].ID); err != nil {
 				return gone, kept, err
 			}
 			gone = append(gone, page[i])

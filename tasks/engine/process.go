@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -28,19 +27,15 @@ type Options struct {
 type process struct {
 	Options
 	Keeper string // its name
-	news   news
 }
-
-// Notice wakes everyone who waits in Heed, or the next caller.
-func (p *process) Notice() { p.news.send() }
 
 // shows reports whether a task is visible.
 func (p *process) shows(r *Record) bool {
 	return r != nil && !r.Expired(p.Now()) && (!r.Hidden || p.Calls || r.Damage != nil)
 }
 
-// Left returns how long what is stored of a task is kept.
-func (p *process) Left(t *tasks.Task) time.Duration {
+// Lifetime returns how long what is stored of a task is kept.
+func (p *process) Lifetime(t *tasks.Task) time.Duration {
 	if t.TTL > forever {
 		return forever
 	}
@@ -53,27 +48,3 @@ const (
 	// graceTTL is how long what belongs to a task outlives it, since its end may still be being stored.
 	graceTTL = time.Minute
 )
-
-// news announces that there is something for Heed, to all calls of it that wait, or to the next one.
-type news struct {
-	mu     sync.Mutex
-	sent   chan struct{} // closed by send
-	unread bool          // send was called since read
-}
-
-func (n *news) send() {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.unread = true
-	close(n.sent)
-	n.sent = make(chan struct{})
-}
-
-// read returns a channel that the next send closes, and reports whether there was one since the last read.
-func (n *news) read() (sent <-chan struct{}, unread bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	unread = n.unread
-	n.unread = false
-	return n.sent, unread
-}

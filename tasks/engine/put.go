@@ -8,13 +8,13 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A task that this process puts for the first time is its own to run: until a
+// Put implements tasks.Store. A task that this process puts for the first time is its own to run: until a
 // terminal status is put, its log is written to the state as it grows.
-func (s *State) Put(ctx context.Context, t tasks.Task) error {
-	sp, err := s.Space(ctx, t.Owner)
-	if err != nil {
+func (sp *Space) Put(ctx context.Context, t tasks.Task) error {
+	if err := sp.ready(ctx); err != nil {
 		return err
 	}
+	t.Owner = sp.Owner
 	k := sp.kept(t.ID)
 	switch {
 	case k != nil:
@@ -43,22 +43,21 @@ func (sp *Space) insert(ctx context.Context, t tasks.Task) error {
 	return nil
 }
 
-// MarkFetched implements tasks.State.
-func (s *State) MarkFetched(ctx context.Context, owner, id string) error {
-	sp, r, err := s.find(ctx, owner, id)
+// MarkFetched implements tasks.Store.
+func (sp *Space) MarkFetched(ctx context.Context, id string) error {
+	r, err := sp.Lookup(ctx, id)
 	if err != nil {
 		return nil //nolint:nilerr // the task is gone, or has no result that anybody could have fetched
 	}
-	return sp.MarkFetched(ctx, r)
+	return sp.Store.MarkFetched(ctx, r)
 }
 
-// Delete implements tasks.State.
-func (s *State) Delete(ctx context.Context, owner, id string) error {
+// Delete implements tasks.Store.
+func (sp *Space) Delete(ctx context.Context, id string) error {
 	if !IsToken(id) {
 		return nil
 	}
-	sp, err := s.Space(ctx, owner)
-	if err != nil {
+	if err := sp.ready(ctx); err != nil {
 		return err
 	}
 	all := []string{id, tasks.FilesID(id)}
@@ -74,7 +73,7 @@ func (s *State) Delete(ctx context.Context, owner, id string) error {
 				return err
 			}
 		}
-		if err := sp.Delete(ctx, one); err != nil {
+		if err := sp.Store.Delete(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -97,24 +96,24 @@ func (sp *Space) endFiles(ctx context.Context, id string) error {
 	}
 }
 
-// SetVariables implements tasks.State. Variables are stored beside the record, which only its keeper changes;
+// SetVariables implements tasks.Store. Variables are stored beside the record, which only its keeper changes;
 // at the end the stored variables count.
-func (s *State) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+func (sp *Space) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
 	for {
-		sp, r, err := s.find(ctx, owner, id)
+		r, err := sp.Lookup(ctx, id)
 		if errors.Is(err, tasks.ErrNotFound) || err == nil && (r.Terminal() || r.Sealed) {
 			return nil, tasks.ErrEnded
 		} else if err != nil {
 			return nil, err
 		}
-		if r.Stored.Keeper != s.Keeper && tasks.OfKeeper(patch) {
+		if r.Stored.Keeper != sp.Keeper && tasks.OfKeeper(patch) {
 			return nil, tasks.ErrFenced
 		}
 		merged, err := tasks.MergeVariables(r.Variables, patch)
 		if err != nil || bytes.Equal(merged, r.Variables) {
 			return merged, err
 		}
-		switch err := sp.SetVariables(ctx, r, merged); {
+		switch err := sp.Store.SetVariables(ctx, r, merged); {
 		case err == nil:
 			return merged, nil
 		case !errors.Is(err, tasks.ErrFenced): // otherwise somebody else has set some

@@ -87,7 +87,7 @@ func TestManyWait(t *testing.T) {
 				log := partials.NewLog(nil)
 				task := tasks.Task{ID: waits.ID, Owner: "local", Log: log,
 					Segments: partials.NewSegments(log)}
-				for s.Watch(ctx, &task) == nil {
+				for s.space("local").Watch(ctx, &task) == nil {
 				}
 				if want := fmt.Sprintf("waiting for a worker of class builds: %d before it",
 					place); task.StatusMessage != want {

@@ -10,23 +10,13 @@ import (
 	"runnel/tasks"
 )
 
-// find reads an owner's task, without its outcome. Its log is what is stored so far.
-func (s *State) find(ctx context.Context, owner, id string) (*Space, *Record, error) {
-	if !IsToken(id) { // no server need be asked
-		return nil, nil, tasks.ErrNotFound
-	}
-	sp, err := s.Space(ctx, owner)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := sp.Lookup(ctx, id)
-	return sp, r, err
-}
-
-// Lookup reads a task, without its outcome.
+// Lookup reads a task, without its outcome. Its log is what is stored so far.
 func (sp *Space) Lookup(ctx context.Context, id string) (*Record, error) {
-	if !IsToken(id) {
+	if !IsToken(id) { // no server need be asked
 		return nil, tasks.ErrNotFound
+	}
+	if err := sp.ready(ctx); err != nil {
+		return nil, err
 	}
 	r, err := sp.Read(ctx, id)
 	if err == nil && !sp.shows(r) {
@@ -38,9 +28,9 @@ func (sp *Space) Lookup(ctx context.Context, id string) (*Record, error) {
 	return r, err
 }
 
-// Get implements tasks.State. The log of a task that another process runs is what has been stored so far.
-func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
+// Get implements tasks.Store. The log of a task that another process runs is what has been stored so far.
+func (sp *Space) Get(ctx context.Context, id string) (tasks.Task, error) {
+	r, err := sp.Lookup(ctx, id)
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -62,9 +52,9 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	return r.Task, nil
 }
 
-// Head implements tasks.State.
-func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
-	sp, r, err := s.find(ctx, owner, id)
+// Head implements tasks.Store.
+func (sp *Space) Head(ctx context.Context, id string) (tasks.Task, error) {
+	r, err := sp.Lookup(ctx, id)
 	if err == nil {
 		err = sp.Extent(ctx, r, NoOutput)
 	}
@@ -100,11 +90,10 @@ func (sp *Space) outcome(ctx context.Context, r *Record, encoded []byte) (err er
 	return err
 }
 
-// List implements tasks.State. The oldest first, the rest begins after the place of a task.
-func (s *State) List(ctx context.Context, owner string, d tasks.Direction, from string,
+// List implements tasks.Store. The oldest first, the rest begins after the place of a task.
+func (sp *Space) List(ctx context.Context, d tasks.Direction, from string,
 	n int) (page []tasks.Task, rest string, err error) {
-	sp, err := s.Space(ctx, owner)
-	if err != nil {
+	if err := sp.ready(ctx); err != nil {
 		return nil, "", err
 	}
 	if d == tasks.NewestFirst {

@@ -11,9 +11,9 @@ import (
 	"runnel/tasks"
 )
 
-// Ask implements tasks.State.
-func (s *State) Ask(ctx context.Context, owner, id string) error {
-	sp, r, err := s.find(ctx, owner, id)
+// Ask implements tasks.Shared.
+func (sp *Space) Ask(ctx context.Context, id string) error {
+	r, err := sp.Lookup(ctx, id)
 	if errors.Is(err, tasks.ErrNotFound) || err == nil && r.Terminal() {
 		return nil
 	} else if err != nil {
@@ -23,9 +23,9 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 		if err := sp.endUnkept(ctx, r, mcp.TaskCancelled, "cancelled by the client"); err != nil {
 			return err
 		}
-		return s.Ask(ctx, owner, id) // a worker may have been faster
+		return sp.Ask(ctx, id) // a worker may have been faster
 	}
-	if r.Stored.Keeper == s.Keeper {
+	if r.Stored.Keeper == sp.Keeper {
 		sp.Want(id)
 		return nil
 	}
@@ -39,12 +39,12 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 			if err != nil || ended {
 				return err
 			}
-			return s.Ask(ctx, owner, id) // another process was faster, and runs it now
+			return sp.Ask(ctx, id) // another process was faster, and runs it now
 		} else if err != nil {
 			return err
 		}
 	}
-	return sp.Ask(ctx, r)
+	return sp.Store.Ask(ctx, r)
 }
 
 const (
@@ -68,10 +68,9 @@ type following struct {
 // followIdle is how long it waits for the next Watch, which comes immediately if the task is followed at all.
 const followIdle = 10 * time.Second
 
-// Watch implements tasks.State.
-func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
-	sp, err := s.Space(ctx, t.Owner)
-	if err != nil {
+// Watch implements tasks.Shared.
+func (sp *Space) Watch(ctx context.Context, t *tasks.Task) (err error) {
+	if err = sp.ready(ctx); err != nil {
 		return err
 	}
 	log := t.Log

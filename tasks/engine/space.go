@@ -2,7 +2,10 @@ package engine
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,15 +16,20 @@ import (
 	"runnel/tasks"
 )
 
-// Space is what this process has of an owner's tasks. An engine's Store gets one, and calls it when it
-// receives news.
+// Space is the store of an owner's tasks. It opens what the server has of them when it is first used. An
+// engine's Store gets it, and calls it when it receives news.
 type Space struct {
 	*process
+	state *State
 	Owner string
 	// Name is the owner's name in a form for keys, streams and subjects.
 	Name string
 	Store
 	Queue Queue // nil = tasks cannot wait for workers
+
+	opening chan struct{} // capacity 1: full while the space is opened or closed
+	open    atomic.Bool   // what stands above is set
+	news    news
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -49,6 +57,111 @@ type Space struct {
 
 	following map[*partials.Log]*following // Watch continues with these
 	latest    *Record                      // the record of the task that the Queue has returned last
+}
+
+var _ tasks.Shared = (*Space)(nil)
+
+// newSpace makes a space that is not open yet.
+func newSpace(s *State, owner string) *Space {
+	sp := &Space{
+		process: s.process, state: s, Owner: owner, Name: owner, news: news{sent: make(chan struct{})},
+		opening: make(chan struct{}, 1),
+		live:    map[string]*backing{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{},
+		doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
+		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
+		following: map[*partials.Log]*following{}, absent: map[string]time.Time{},
+	}
+	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
+		sum := sha256.Sum256([]byte(owner))
+		sp.Name = "_" + hex.EncodeToString(sum[:16])
+	}
+	return sp
+}
+
+// ready opens the space if it is not open yet: the first caller does, and the others wait for that.
+func (sp *Space) ready(ctx context.Context) error {
+	s := sp.state
+	if sp.open.Load() {
+		if s.isClosed() {
+			return errClosed
+		}
+		return nil
+	}
+	select {
+	case sp.opening <- struct{}{}:
+		defer func() { <-sp.opening }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if sp.open.Load() {
+		return nil
+	}
+	if err := s.admits(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	if err := s.Connect(ctx); err != nil {
+		return err
+	}
+	err := sp.begin(ctx)
+	if err == nil {
+		sp.open.Store(true)
+		return nil
+	}
+	err = tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.where, err)}
+	if errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil { // the next caller would get the same
+		s.refuse(err)
+	}
+	return err
+}
+
+// begin opens what the server has of the owner, and takes the lease.
+func (sp *Space) begin(ctx context.Context) (err error) {
+	sp.mu.Lock()
+	sp.ctx, sp.stop = context.WithCancel(context.Background())
+	sp.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, openTimeout)
+	defer cancel()
+	if sp.Store, sp.Queue, err = sp.state.engine.Open(ctx, sp); err == nil {
+		if err = sp.Renew(ctx); errors.Is(err, ErrNoRoom) { // to list and to delete tasks needs none
+			err = nil
+		}
+		if err != nil {
+			sp.Leave(ctx)
+		}
+	}
+	if err != nil {
+		sp.Stop()
+		return err
+	}
+	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "backing the lease of this runnel") })
+	sp.all.Go(func() {
+		sp.every(sweepInterval, sp.SweepInTurn,
+			"looking for tasks of runnels that are gone")
+	})
+	return nil
+}
+
+// close stores what is not yet stored, and ends the lease.
+func (sp *Space) close(ctx context.Context) {
+	for _, k := range sp.mine() { // tasks that go on elsewhere
+		k.mu.Lock()
+		_ = k.flush(ctx) // else they lack the last of their output
+		k.mu.Unlock()
+	}
+	sp.Stop()
+	sp.returnUnanswered(ctx)
+	sp.Leave(ctx)
+}
+
+// Lapsed implements tasks.Shared.
+func (sp *Space) Lapsed() error {
+	if sp.open.Load() && sp.unleased.Load() {
+		return errors.New("the lease of this runnel could not be renewed: the state takes nothing")
+	}
+	return nil
 }
 
 // Stop ends the goroutines of the space.
@@ -150,7 +263,7 @@ func (sp *Space) clear(ctx context.Context, id string) error {
 	if !isDoubtful() { // somebody else has cleared it
 		return nil
 	}
-	if err := sp.Delete(ctx, id); err != nil {
+	if err := sp.Store.Delete(ctx, id); err != nil {
 		return err
 	}
 	sp.mu.Lock()

@@ -2,19 +2,15 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"runnel/partials"
 	"runnel/tasks"
 )
 
@@ -32,9 +28,8 @@ type State struct {
 
 	dial      sync.Mutex // held while connecting to the server; before mu
 	mu        sync.Mutex
-	spaces    map[string]*Space        // by owner
-	opening   map[string]chan struct{} // by owner: closed once it is clear whether there is a space
-	refused   error                    // why the server could not be reached last
+	spaces    map[string]*Space // by owner
+	refused   error             // why the server could not be reached last
 	refusedAt time.Time
 	closed    bool
 }
@@ -51,9 +46,8 @@ func New(e Engine, where string, o Options) *State {
 		o.Pace = defaultPace
 	}
 	s := &State{
-		process: &process{Options: o, Keeper: uuid.NewString(), news: news{sent: make(chan struct{})}},
-		engine:  e, where: where,
-		spaces: map[string]*Space{}, opening: map[string]chan struct{}{},
+		process: &process{Options: o, Keeper: uuid.NewString()},
+		engine:  e, where: where, spaces: map[string]*Space{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -67,59 +61,24 @@ const (
 	leaveTimeout = time.Second
 )
 
-// Space returns what this process has of an owner's tasks. Several owners can be opened at once, each by its
-// first caller.
-func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
-	for {
-		s.mu.Lock()
-		sp := s.spaces[owner]
-		opening := s.opening[owner]
-		err := s.refused
-		switch {
-		case s.closed:
-			err = errors.New("the state is closed")
-		case sp != nil || time.Since(s.refusedAt) > refusalTime:
-			err = nil
-		}
-		if sp == nil && err == nil && opening == nil {
-			s.opening[owner] = make(chan struct{})
-		}
-		s.mu.Unlock()
-		switch {
-		case sp != nil || err != nil:
-			return sp, err
-		case opening == nil:
-			return s.open(ctx, owner)
-		}
-		select {
-		case <-opening:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
+// Open implements tasks.State.
+func (s *State) Open(owner string) tasks.Store { return s.space(owner) }
 
-// open opens the space of an owner, who is in s.opening.
-func (s *State) open(ctx context.Context, owner string) (sp *Space, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	if err = s.Connect(ctx); err == nil {
-		if sp, err = s.openSpace(ctx, owner); err != nil {
-			err = tasks.Trouble{Err: fmt.Errorf("opening the state at %s: %w", s.where, err)}
-		}
-		if errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil { // the next caller would get the same
-			s.refuse(err)
-		}
-	}
+func (s *State) space(owner string) *Space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.opening[owner])
-	delete(s.opening, owner)
-	if err == nil {
+	sp := s.spaces[owner]
+	if sp == nil {
+		sp = newSpace(s, owner)
 		s.spaces[owner] = sp
 	}
-	return sp, err
+	return sp
+}
+
+// Space returns an owner's space once it is ready, for engines.
+func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
+	sp := s.space(owner)
+	return sp, sp.ready(ctx)
 }
 
 // Connect connects to the server, unless it is done. Callers that have waited for another one's attempt share
@@ -148,22 +107,27 @@ func (s *State) refuse(err error) {
 	s.refused, s.refusedAt = err, time.Now()
 }
 
-// opened returns all spaces that are open.
-func (s *State) opened() []*Space {
+// admits returns an error while no space can be opened: the server has just not been reached, or the state is
+// closed.
+func (s *State) admits() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Values(s.spaces))
-}
-
-// Lapsed implements tasks.Leased.
-func (s *State) Lapsed(owner string) error {
-	s.mu.Lock()
-	sp := s.spaces[owner]
-	s.mu.Unlock()
-	if sp != nil && sp.unleased.Load() {
-		return errors.New("the lease of this runnel could not be renewed: the state takes nothing")
+	switch {
+	case s.closed:
+		return errClosed
+	case time.Since(s.refusedAt) < refusalTime:
+		return s.refused
 	}
 	return nil
+}
+
+var errClosed = errors.New("the state is closed")
+
+// isClosed reports whether Close has begun.
+func (s *State) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
 }
 
 // Close releases the state. Everything that Put has returned for is already written.
@@ -171,62 +135,19 @@ func (s *State) Close() error {
 	s.stop()
 	s.mu.Lock()
 	s.closed = true
-	opening := slices.Collect(maps.Values(s.opening))
+	spaces := slices.Collect(maps.Values(s.spaces))
 	s.mu.Unlock()
-	for _, done := range opening { // soon, because s.ctx has ended
-		<-done
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout) // for all spaces together
 	defer cancel()
-	for _, sp := range s.opened() {
-		for _, k := range sp.mine() { // tasks that go on elsewhere
-			k.mu.Lock()
-			_ = k.flush(ctx) // else they lack the last of their output
-			k.mu.Unlock()
+	for _, sp := range spaces {
+		sp.opening <- struct{}{} // soon, because s.ctx has ended
+		if sp.open.Load() {
+			sp.close(ctx)
 		}
-		sp.Stop()
-		sp.returnUnanswered(ctx)
-		sp.Leave(ctx)
+		<-sp.opening
 	}
 	s.engine.Disconnect()
 	return nil
-}
-
-// openSpace opens the space of an owner, and takes the lease.
-func (s *State) openSpace(ctx context.Context, owner string) (*Space, error) {
-	sp := &Space{
-		process: s.process, Owner: owner, Name: owner,
-		live: map[string]*backing{}, wanted: map[string]struct{}{}, fenced: map[string]struct{}{},
-		doubtful: map[string]struct{}{}, unanswered: map[string]struct{}{},
-		clearing: make(chan struct{}, 1), line: line{look: make(chan struct{}, 1)},
-		following: map[*partials.Log]*following{}, absent: map[string]time.Time{},
-	}
-	if !IsToken(owner) || strings.HasPrefix(owner, "_") {
-		sum := sha256.Sum256([]byte(owner))
-		sp.Name = "_" + hex.EncodeToString(sum[:16])
-	}
-	sp.ctx, sp.stop = context.WithCancel(context.Background())
-	ctx, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	var err error
-	if sp.Store, sp.Queue, err = s.engine.Open(ctx, sp); err == nil {
-		if err = sp.Renew(ctx); errors.Is(err, ErrNoRoom) { // to list and to delete tasks needs none
-			err = nil
-		}
-		if err != nil {
-			sp.Leave(ctx)
-		}
-	}
-	if err != nil {
-		sp.stop()
-		return nil, err
-	}
-	sp.all.Go(func() { sp.every(RenewInterval, sp.Renew, "backing the lease of this runnel") })
-	sp.all.Go(func() {
-		sp.every(sweepInterval, sp.SweepInTurn,
-			"looking for tasks of runnels that are gone")
-	})
-	return sp, nil
 }
 
 // Engine is a server, or a cluster of them, that keeps tasks for a State.

@@ -11,7 +11,7 @@ import (
 // succeed, tasks.ErrFenced if a write names a keeper or a revision that is not the stored one, and
 // tasks.ErrRemoved.
 //
-// Everything that is stored of a task is kept for at least Space.Left, and then forgotten by the server or by
+// Everything that is stored of a task is kept for at least Space.Lifetime, and then forgotten by the server or by
 // Tidy.
 type Store interface {
 	// Lease stores that this process lives for LeaseTTL from now on. If this process runs tasks, it should

@@ -11,9 +11,9 @@ import (
 	"runnel/tasks"
 )
 
-// Take implements tasks.State.
-func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
-	sp, err := s.Space(ctx, t.Owner)
+// Take implements tasks.Shared.
+func (sp *Space) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
+	err := sp.ready(ctx)
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -22,7 +22,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	sp.latest = nil
 	sp.mu.Unlock()
 	if r != nil && r.ID == t.ID {
-		if taken, err := s.take(ctx, sp, r, t, work); !errors.Is(err, tasks.ErrFenced) {
+		if taken, err := sp.takeSeen(ctx, r, t, work); !errors.Is(err, tasks.ErrFenced) {
 			return taken, err
 		}
 	}
@@ -36,7 +36,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 			break
 		}
 		keeper = r.Stored.Keeper
-		taken, err := s.take(ctx, sp, r, t, work)
+		taken, err := sp.takeSeen(ctx, r, t, work)
 		if fenced = err; !errors.Is(err, tasks.ErrFenced) {
 			return taken, err
 		}
@@ -54,11 +54,9 @@ const (
 	takeAgain = 100 * time.Millisecond
 )
 
-// take is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a newer
-// one.
-func (s *State) take(
-	ctx context.Context, sp *Space, r *Record, t tasks.Task, work []byte,
-) (tasks.Task, error) {
+// takeSeen is Take with the record as this process has seen it; it fails with tasks.ErrFenced if there is a
+// newer one.
+func (sp *Space) takeSeen(ctx context.Context, r *Record, t tasks.Task, work []byte) (tasks.Task, error) {
 	resumes := r.resumes()
 	if r.Terminal() || r.Stored.Work != nil && !resumes {
 		return tasks.Task{}, errTaken
@@ -76,9 +74,9 @@ func (s *State) take(
 		return tasks.Task{}, tasks.ErrEnded
 	}
 	before := r.Stored.Keeper
-	r.Stored.Keeper = s.Keeper
+	r.Stored.Keeper = sp.Keeper
 	r.Stored.Work = work
-	r.Stored.Writer = s.Keeper
+	r.Stored.Writer = sp.Keeper
 	r.Stored.Variables = nil
 	if r.Stored.Offer != nil {
 		r.Stored.Offer.Attempt++
@@ -93,7 +91,7 @@ func (s *State) take(
 			return tasks.Task{}, err
 		}
 	}
-	if err := sp.Take(ctx, r, before); err != nil {
+	if err := sp.Store.Take(ctx, r, before); err != nil {
 		there, unread := sp.Read(ctx, t.ID)
 		// It may still be stored: then a sweep finds out, or Close.
 		if unread != nil || there.Stored.Keeper == before {
@@ -101,7 +99,7 @@ func (s *State) take(
 			sp.unanswered[t.ID] = struct{}{}
 			sp.mu.Unlock()
 		}
-		if unread != nil || there.Stored.Keeper != s.Keeper {
+		if unread != nil || there.Stored.Keeper != sp.Keeper {
 			return tasks.Task{}, err
 		}
 		r.Revision = there.Revision // it was stored without being acknowledged
@@ -110,13 +108,9 @@ func (s *State) take(
 	return r.Task, nil
 }
 
-// Taken implements tasks.State.
-func (s *State) Taken(ctx context.Context, id string) (bool, error) {
-	for _, sp := range s.opened() {
-		k := sp.kept(id)
-		if k == nil {
-			continue
-		}
+// Taken implements tasks.Shared.
+func (sp *Space) Taken(ctx context.Context, id string) (bool, error) {
+	if k := sp.kept(id); k != nil {
 		if mine, err := k.mine(ctx); mine || err != nil {
 			return false, err
 		}
@@ -162,10 +156,9 @@ func (sp *Space) alive(ctx context.Context) ([]string, error) {
 	return alive, nil
 }
 
-// Left implements tasks.Resumer.
-func (s *State) Left(ctx context.Context, owner string) (list []tasks.Task, err error) {
-	sp, err := s.Space(ctx, owner)
-	if err != nil {
+// Left implements tasks.Shared.
+func (sp *Space) Left(ctx context.Context) (list []tasks.Task, err error) {
+	if err := sp.ready(ctx); err != nil {
 		return nil, err
 	}
 	marks, err := sp.Marks(ctx, "")

@@ -1,6 +1,6 @@
 // Package files keeps the files that a task has made, in whatever state keeps the task.
 //
-//	tools/artifacts ─ Writer ─▶ base64 ─▶ the log of the task FilesID(id) ─▶ tasks.State
+//	tools/artifacts ─ Writer ─▶ base64 ─▶ the log of the task FilesID(id) ─▶ tasks.Store
 //	tasks/logs, rpc/http's download, the view ◀─ Set, Reader ◀── the same log
 //
 // A state knows tasks with logs, and that is all it needs here: the files of a task are the log of a second

@@ -13,15 +13,15 @@ import (
 	"runnel/tasks"
 )
 
-// Set is the files of a task. Open reads it from a state.
+// Set is the files of a task. Open reads it from a store.
 type Set struct {
 	Files []File
 	log   *partials.Log
 }
 
 // Open returns the files of a task, or tasks.ErrNotFound if it has none, or if they are no longer kept.
-func Open(ctx context.Context, state tasks.State, owner, id string) (*Set, error) {
-	t, err := state.Get(ctx, owner, tasks.FilesID(id))
+func Open(ctx context.Context, store tasks.Store, id string) (*Set, error) {
+	t, err := store.Get(ctx, tasks.FilesID(id))
 	if err != nil {
 		return nil, err
 	}

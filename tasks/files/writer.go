@@ -39,7 +39,7 @@ var ErrFull = errors.New("too large")
 
 // Writer keeps files of a task that has not ended. Create makes one, and Close or Abort ends it.
 type Writer struct {
-	state tasks.State
+	store tasks.Store
 	task  tasks.Task // that keeps the files; its id is "" until the first write
 	of    tasks.Task
 	left  int64 // bytes that may still be written
@@ -50,8 +50,8 @@ type Writer struct {
 
 // Create returns a writer for the files of a task, which is stored, and of which this process is the keeper.
 // The writer takes up to limit bytes. Nothing is stored before the first Write.
-func Create(state tasks.State, of tasks.Task, limit int64) *Writer {
-	return &Writer{state: state, of: of, left: limit}
+func Create(store tasks.Store, of tasks.Task, limit int64) *Writer {
+	return &Writer{store: store, of: of, left: limit}
 }
 
 // start stores the task that keeps the files.
@@ -63,11 +63,11 @@ func (w *Writer) start(ctx context.Context) error {
 		Segments: partials.NewSegments(log),
 	}
 	if w.of.Attempt > 1 { // the worker before, which died, may have left some
-		if err := w.state.Delete(ctx, t.Owner, t.ID); err != nil {
+		if err := w.store.Delete(ctx, t.ID); err != nil {
 			return err
 		}
 	}
-	if err := w.state.Put(ctx, t); err != nil {
+	if err := w.store.Put(ctx, t); err != nil {
 		return err
 	}
 	w.task = t
@@ -136,7 +136,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	w.task.Outcome = &tasks.Outcome{Result: &mcp.CallToolResult{
 		Content: []mcp.ContentBlock{}, StructuredContent: rawjson.Encode(list{w.files}),
 	}}
-	if err := w.state.Put(ctx, w.task); err != nil {
+	if err := w.store.Put(ctx, w.task); err != nil {
 		w.Abort()
 		return fmt.Errorf("storing the files of the task: %w", err)
 	}
@@ -154,10 +154,10 @@ func (w *Writer) Abort() {
 	w.task.Log.Close()
 	w.task.Status, w.task.UpdatedAt = mcp.TaskFailed, time.Now()
 	w.task.Outcome = &tasks.Outcome{Result: &mcp.CallToolResult{Content: []mcp.ContentBlock{}, IsError: true}}
-	if w.state.Put(context.Background(), w.task) != nil {
+	if w.store.Put(context.Background(), w.task) != nil {
 		return
 	}
-	_ = w.state.Delete(context.Background(), w.task.Owner, w.task.ID) // otherwise it expires with the task
+	_ = w.store.Delete(context.Background(), w.task.ID) // otherwise it expires with the task
 }
 
 // list is how the files are stored, as the outcome of the task that keeps them.

@@ -12,7 +12,7 @@ import (
 
 // away is a state whose servers answer no end of a task.
 type away struct {
-	*tasks.Memory
+	tasks.Store
 	deleted []string
 }
 
@@ -20,12 +20,12 @@ func (s *away) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() {
 		return tasks.ErrBusy
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Store.Put(ctx, t)
 }
 
-func (s *away) Delete(ctx context.Context, owner, id string) error {
+func (s *away) Delete(ctx context.Context, id string) error {
 	s.deleted = append(s.deleted, id)
-	return s.Memory.Delete(ctx, owner, id)
+	return s.Store.Delete(ctx, id)
 }
 
 // A process whose servers do not answer may have been replaced: it deletes no files, which may be those of
@@ -41,7 +41,7 @@ func TestEndsThatAreNotAnswered(t *testing.T) {
 			}
 		},
 	} {
-		state := &away{Memory: tasks.NewMemory()}
+		state := &away{Store: tasks.NewMemory().Open("local")}
 		for _, id := range []string{"a", "b"} {
 			log := partials.NewLog(&partials.LogOptions{})
 			of := tasks.Task{ID: id, Owner: "local", Status: mcp.TaskWorking, Log: log,

@@ -116,7 +116,7 @@ func TestAccounts(t *testing.T) {
 	if s, err := js.Stream(t.Context(), "runnel_b"); err == nil {
 		t.Errorf("the stream of another account: %+v", s.CachedInfo())
 	}
-	if _, err := open("a").Get(t.Context(), "b", "victim"); err == nil {
+	if _, err := open("a").Open("b").Get(t.Context(), "victim"); err == nil {
 		t.Error("read by another account")
 	}
 	forged := []byte(`{"status":"cancelled","writer":"x","created":9000000000000000000,"ttl":1000000000000}`)
@@ -134,14 +134,14 @@ func TestAccounts(t *testing.T) {
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := theirs.Get(t.Context(), "b", "victim"); err != nil || got.Status != mcp.TaskWorking {
+	if got, err := theirs.Open("b").Get(t.Context(), "victim"); err != nil || got.Status != mcp.TaskWorking {
 		t.Errorf("%+v, %v", got, err)
 	}
 	statetest.Put(t, theirs, statetest.Ended(victim, mcp.TaskCompleted, "secret"))
-	if got, err := theirs.Get(t.Context(), "b", "victim"); err != nil || got.Status != mcp.TaskCompleted {
+	if got, err := theirs.Open("b").Get(t.Context(), "victim"); err != nil || got.Status != mcp.TaskCompleted {
 		t.Errorf("its end: %+v, %v", got, err)
 	}
-	if asked, _, err := theirs.Heed(t.Context()); err != nil || len(asked) > 0 {
+	if asked, _, err := theirs.Open("b").(tasks.Shared).Heed(t.Context()); err != nil || len(asked) > 0 {
 		t.Errorf("asked to cancel: %v, %v", asked, err)
 	}
 	for m, err := all.NextMsg(100 * time.Millisecond); err == nil; m, err = all.NextMsg(100 * time.Millisecond) {

@@ -197,7 +197,7 @@ func TestReplicasAreRaised(t *testing.T) {
 	alone := startServer(t, t.TempDir(), 0).ClientURL()
 	statetest.Put(t, newState(t, alone), statetest.Working("a"))
 	for range 2 {
-		_, err := newState(t, alone, func(o *Options) { o.Replicas = 3 }).Get(t.Context(), "local", "a")
+		_, err := newState(t, alone, func(o *Options) { o.Replicas = 3 }).Open("local").Get(t.Context(), "a")
 		if err == nil || !strings.Contains(err.Error(), "nats stream edit runnel_local --replicas 3") {
 			t.Errorf("one server, three replicas: %v", err)
 		}
@@ -299,17 +299,17 @@ func TestNoMajority(t *testing.T) {
 	servers := startCluster(t)
 	s := newState(t, servers[0].ClientURL(), func(o *Options) { o.Replicas = 3 })
 	statetest.Eventually(t, func() bool {
-		_, _, err := s.List(t.Context(), "a", tasks.OldestFirst, "", 1)
+		_, _, err := s.Open("a").List(t.Context(), tasks.OldestFirst, "", 1)
 		return err == nil
 	})
-	if err := s.Lapsed("a"); err != nil {
+	if err := s.Open("a").(tasks.Shared).Lapsed(); err != nil {
 		t.Fatal(err)
 	}
 	for _, gone := range servers[1:] {
 		gone.Shutdown()
 		gone.WaitForShutdown()
 	}
-	statetest.Eventually(t, func() bool { return s.Lapsed("a") != nil })
+	statetest.Eventually(t, func() bool { return s.Open("a").(tasks.Shared).Lapsed() != nil })
 }
 
 // How many servers have an owner's tasks is known when one of them is away.

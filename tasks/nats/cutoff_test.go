@@ -66,12 +66,12 @@ func TestReadsWhileCutOff(t *testing.T) {
 	patient := statetest.Patient(state)
 	var all sync.WaitGroup
 	all.Go(func() {
-		if list, _, err := patient.List(t.Context(), "local", tasks.OldestFirst, "", 10); err != nil || len(list) != 1 {
+		if list, _, err := patient.Open("local").List(t.Context(), tasks.OldestFirst, "", 10); err != nil || len(list) != 1 {
 			t.Errorf("%v, %v", list, err)
 		}
 	})
 	all.Go(func() {
-		if _, _, err := patient.List(t.Context(), "other", tasks.OldestFirst, "", 10); err != nil {
+		if _, _, err := patient.Open("other").List(t.Context(), tasks.OldestFirst, "", 10); err != nil {
 			t.Errorf("another owner: %v", err)
 		}
 	})

@@ -188,7 +188,7 @@ func TestStandsInLine(t *testing.T) {
 // taken returns a task as a worker has taken it.
 func taken(t *testing.T, worker *State, id string) tasks.Task {
 	t.Helper()
-	task, err := worker.Take(t.Context(), statetest.Working(id), []byte(`{"host":"there"}`))
+	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(id), []byte(`{"host":"there"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

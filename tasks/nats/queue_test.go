@@ -69,7 +69,7 @@ func take(t *testing.T, s *State, host string, lines int) {
 		t.Fatal(err)
 	}
 	task := statetest.Working(o.Task.ID)
-	task, err = s.Take(t.Context(), task, []byte(`{"host":"`+host+`"}`))
+	task, err = statetest.Shared(s).Take(t.Context(), task, []byte(`{"host":"`+host+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +188,14 @@ func TestFrontDies(t *testing.T) {
 		}
 		front.die(t, worker, &clock)
 		clock.Add(engine.LeaseTTL)
-		_, err := worker.Take(t.Context(), statetest.Working(plain.ID()), []byte(`{}`))
+		_, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(plain.ID()), []byte(`{}`))
 		if !errors.Is(err, tasks.ErrEnded) {
 			t.Errorf("what has no client is run: %v", err)
 		}
 		if end := statetest.Get(t, worker, plain.ID()); end.Status != mcp.TaskCancelled {
 			t.Errorf("%+v", end)
 		}
-		if _, err := worker.Take(t.Context(), statetest.Working(handed.ID()), []byte(`{}`)); err != nil {
+		if _, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(handed.ID()), []byte(`{}`)); err != nil {
 			t.Errorf("what was handed over is not run: %v", err)
 		}
 	}
@@ -278,11 +278,11 @@ func TestTakenByWhatAReplicaLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		note := json.RawMessage(`{"` + tasks.ResumeNote + `":"tool@1"}`)
-		if _, err := here.SetVariables(t.Context(), "local", id, note); err != nil {
+		if _, err := here.Open("local").SetVariables(t.Context(), id, note); err != nil {
 			t.Fatal(err)
 		}
 		sp.Offered(before)
-		if _, err := there.Take(t.Context(), statetest.Working(id), []byte(`{}`)); err == nil {
+		if _, err := statetest.Shared(there).Take(t.Context(), statetest.Working(id), []byte(`{}`)); err == nil {
 			t.Error("it was taken although its keeper lives")
 		}
 		statetest.Put(t, here, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, "done"))
@@ -319,7 +319,7 @@ func TestTakenUnheard(t *testing.T) {
 	hears := sp.Store
 	unheard := &deaf{Store: hears}
 	sp.Store = unheard
-	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()),
+	if _, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()),
 		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
@@ -348,7 +348,7 @@ func TestTakenUnheardAtTheEnd(t *testing.T) {
 	sp.Stop()
 	unheard := &deaf{Store: sp.Store}
 	sp.Store = unheard
-	if _, err := worker.Take(t.Context(), statetest.Working(run.ID()),
+	if _, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()),
 		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
 	}
@@ -371,7 +371,7 @@ func TestTakenUnheardButRead(t *testing.T) {
 	sp.Stop()
 	hears := sp.Store
 	sp.Store = deafOnce{hears}
-	task, err := worker.Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`))
+	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`))
 	if err != nil || task.Attempt != 1 {
 		t.Fatalf("%+v, %v", task, err)
 	}

@@ -56,7 +56,7 @@ var rollup = nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject}}
 
 // expiring sets how long a message of a task is kept.
 func (sp *space) expiring(t *tasks.Task) jetstream.PublishOpt {
-	return jetstream.WithMsgTTL(sp.Left(t).Round(time.Second))
+	return jetstream.WithMsgTTL(sp.Lifetime(t).Round(time.Second))
 }
 
 // together calls functions at the same time, and returns the error of the first that fails.

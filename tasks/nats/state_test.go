@@ -113,7 +113,7 @@ func TestVanished(t *testing.T) {
 		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := dead.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
@@ -191,7 +191,7 @@ func TestPoisoned(t *testing.T) {
 			[]byte("garbage")); err != nil {
 			t.Fatal(err)
 		}
-		got, err := newState(t, url).Get(t.Context(), "local", "bad")
+		got, err := newState(t, url).Open("local").Get(t.Context(), "bad")
 		if err == nil && got.Status != mcp.TaskFailed || err != nil && !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("%q: %+v, %v", data, got, err)
 		}

@@ -70,14 +70,14 @@ func TestFull(t *testing.T) {
 	}
 	end := statetest.Ended(task, mcp.TaskCompleted, "done")
 	// ErrBusy comes after a wait.
-	if err := here.Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) ||
+	if err := here.Open(tasks.DefaultOwner).Put(t.Context(), end); err == nil || errors.Is(err, tasks.ErrBusy) ||
 		!strings.Contains(err.Error(), "full") {
 		t.Errorf("an end: %v", err)
 	}
 	if err := sp.Renew(t.Context()); err != nil {
 		t.Errorf("the lease: %v", err)
 	}
-	if err := newState(t, url).Delete(t.Context(), "local", "b"); err != nil {
+	if err := newState(t, url).Open("local").Delete(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	statetest.Put(t, here, end)
@@ -102,12 +102,12 @@ func TestFullServer(t *testing.T) {
 			full = err != nil
 		}
 	}
-	if err := here.Put(t.Context(), statetest.Working("new")); !errors.Is(err, engine.ErrNoRoom) {
+	if err := here.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("new")); !errors.Is(err, engine.ErrNoRoom) {
 		t.Errorf("a new task: %v", err)
 	}
 	fresh := newState(t, url)
 	for range 2 {
-		if list, _, err := fresh.List(t.Context(), "local", tasks.OldestFirst, "", 10); err != nil || len(list) != 3 {
+		if list, _, err := fresh.Open("local").List(t.Context(), tasks.OldestFirst, "", 10); err != nil || len(list) != 3 {
 			t.Errorf("%+v, %v", list, err)
 		}
 	}
@@ -117,10 +117,10 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("%s %s", got.Status, got.StatusMessage)
 		}
 	}
-	if gone, _, err := fresh.Forget(t.Context(), "local", time.Now(), true); err != nil || len(gone) != 2 {
+	if gone, _, err := fresh.Open("local").(*engine.Space).Forget(t.Context(), time.Now(), true); err != nil || len(gone) != 2 {
 		t.Errorf("pruned %+v, %v", gone, err)
 	}
-	if err := fresh.Delete(t.Context(), "local", "filler"); err != nil {
+	if err := fresh.Open("local").Delete(t.Context(), "filler"); err != nil {
 		t.Fatal(err)
 	}
 	statetest.Put(t, here, statetest.Working("new"))
@@ -174,7 +174,7 @@ func TestStoreComesBackEmpty(t *testing.T) {
 		}
 	}
 	statetest.Eventually(t, func() bool { // the worker hears of it, too
-		_, fenced, err := worker.Heed(t.Context())
+		_, fenced, err := statetest.Shared(worker).Heed(t.Context())
 		return err == nil && slices.Equal(fenced, []string{taken.ID()})
 	})
 	for range 2 {
@@ -198,11 +198,11 @@ func TestRemoved(t *testing.T) {
 		if err := state.c.js.DeleteStream(t.Context(), spaceOf(t, state).name); err != nil {
 			t.Fatal(err)
 		}
-		if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+		if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 			tasks.ErrFenced) {
 			t.Errorf("its end: %v", err)
 		}
-		if _, err := state.Get(t.Context(), "local", "a"); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := state.Open("local").Get(t.Context(), "a"); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("read: %v", err)
 		}
 	}
@@ -224,7 +224,7 @@ func TestPoisonedNumbers(t *testing.T) {
 		if _, err := state.c.js.Publish(t.Context(), sp.subject("bad", "task"), []byte(data)); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := state.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+		if got, err := state.Open("local").Get(t.Context(), "bad"); err != nil || got.Status != mcp.TaskFailed {
 			t.Errorf("%s: %+v, %v", more, got, err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestRefused(t *testing.T) {
 	sp := spaceOf(t, state)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := state.Put(over, statetest.Working("a")); err == nil {
+	if err := state.Open(tasks.DefaultOwner).Put(over, statetest.Working("a")); err == nil {
 		t.Fatal("it was stored")
 	}
 	// Its last tries have got there late.
@@ -261,7 +261,7 @@ func TestNoJetStream(t *testing.T) {
 	url := startServer(t, t.TempDir(), 0, func(o *server.Options) { o.JetStream = false }).ClientURL()
 	state := newState(t, url)
 	for range 2 {
-		if err := state.Put(t.Context(), statetest.Working("a")); err == nil ||
+		if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("a")); err == nil ||
 			!strings.Contains(err.Error(), "start it with -js") {
 			t.Errorf("%v", err)
 		}
@@ -314,7 +314,7 @@ func TestLapsed(t *testing.T) {
 	if err := sp.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
+	if _, fenced, err := statetest.Shared(here).Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
 		t.Errorf("%v, %v", fenced, err)
 	}
 }

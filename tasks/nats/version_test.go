@@ -71,7 +71,7 @@ func TestStateOfVersion1(t *testing.T) {
 	if _, err := now.Read(t.Context(), "hidden"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("a hidden one: %v", err)
 	}
-	if err := state.Delete(t.Context(), "local", "left"); err != nil {
+	if err := state.Open("local").Delete(t.Context(), "left"); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range messages {
@@ -107,7 +107,7 @@ func TestOtherVersions(t *testing.T) {
 		if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := newState(t, url).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) ||
+		if _, err := newState(t, url).Open("local").Get(t.Context(), "a"); !errors.As(err, new(tasks.Trouble)) ||
 			!strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 2`) {
 			t.Errorf("%s: %v", found, err)
 		}

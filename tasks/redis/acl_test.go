@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/engine"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
@@ -106,24 +107,24 @@ func TestACL(t *testing.T) {
 	task := statetest.Working("task")
 	task.Owner = "a"
 	statetest.Put(t, ours, task)
-	if _, err := ours.SetVariables(t.Context(), "a", "task", []byte(`{"v":1}`)); err != nil {
+	if _, err := ours.Open("a").SetVariables(t.Context(), "task", []byte(`{"v":1}`)); err != nil {
 		t.Error(err)
 	}
 	again := statetest.Working("task")
 	again.Owner = "a"
-	if _, err := elsewhere.Take(t.Context(), again, []byte(`{}`)); err != nil {
+	if _, err := elsewhere.Open("a").(tasks.Shared).Take(t.Context(), again, []byte(`{}`)); err != nil {
 		t.Error(err)
 	}
 	if err := spaceOfOwner(t, ours, "a").Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.Forget(t.Context(), "a", task.CreatedAt, true); err != nil {
+	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt, true); err != nil {
 		t.Error(err)
 	}
 	if _, err := ours.Check(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-	if err := ours.Put(t.Context(), statetest.Working("task")); err == nil || !strings.Contains(err.Error(), "ACL") { // of owner local
+	if err := ours.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("task")); err == nil || !strings.Contains(err.Error(), "ACL") { // of owner local
 		t.Errorf("another owner: %v", err)
 	}
 
@@ -155,8 +156,8 @@ func TestACL(t *testing.T) {
 			t.Errorf("%q: %s", words, said)
 		}
 	}
-	asked, fenced, err := theirs.Heed(t.Context())
-	if got, failed := theirs.Get(context.Background(), "b", "victim"); failed != nil || err != nil || got.Status != mcp.TaskWorking || len(asked)+len(fenced) > 0 {
+	asked, fenced, err := theirs.Open("b").(tasks.Shared).Heed(t.Context())
+	if got, failed := theirs.Open("b").Get(context.Background(), "victim"); failed != nil || err != nil || got.Status != mcp.TaskWorking || len(asked)+len(fenced) > 0 {
 		t.Errorf("%+v, asked %v, fenced %v, %v, %v", got, asked, fenced, err, failed)
 	}
 }

@@ -69,7 +69,7 @@ func TestBadReplies(t *testing.T) {
 				}()
 				state := New(Options{Server: listener.Addr().String()})
 				for range 2 {
-					_, err := state.Get(t.Context(), "local", "a")
+					_, err := state.Open("local").Get(t.Context(), "a")
 					if !errors.As(err, new(tasks.Trouble)) ||
 						!strings.Contains(err.Error(), "name a Redis server") ||
 						!strings.Contains(err.Error(), bad.says) {

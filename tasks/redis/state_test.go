@@ -108,7 +108,7 @@ func TestVanished(t *testing.T) {
 		statetest.ReadAll(t, got.Log) != "line\n" {
 		t.Errorf("%+v", got)
 	}
-	if err := dead.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := dead.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		tasks.ErrFenced) {
 		t.Errorf("the dead came back: %v", err)
 	}
@@ -152,7 +152,7 @@ func TestLapsed(t *testing.T) {
 	if err := sp.Renew(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, fenced, err := here.Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
+	if _, fenced, err := statetest.Shared(here).Heed(t.Context()); err != nil || !slices.Equal(fenced, []string{"a"}) {
 		t.Errorf("%v, %v", fenced, err)
 	}
 }
@@ -203,7 +203,7 @@ func TestServerForgets(t *testing.T) {
 	if err := task.Log.Failed(); !strings.Contains(err.Error(), "has lost output") {
 		t.Error(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		partials.ErrLost) {
 		t.Errorf("completed: %v", err)
 	}

@@ -41,7 +41,7 @@ func TestPoisoned(t *testing.T) {
 		strings.Repeat(" ", 2<<20),
 	} {
 		do(t, state, "HSET", key, "record", record)
-		if got, err := other.Get(t.Context(), "local", "bad"); err == nil && got.Status != mcp.TaskFailed ||
+		if got, err := other.Open("local").Get(t.Context(), "bad"); err == nil && got.Status != mcp.TaskFailed ||
 			err != nil && !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("%.20q: %+v, %v", record, got, err)
 		}
@@ -50,14 +50,14 @@ func TestPoisoned(t *testing.T) {
 		fmt.Sprintf(`{"status":"working","created":%d,"ttl":1000000000000}`, time.Now().UnixNano()))
 	for _, field := range []string{"end", "variables"} {
 		do(t, state, "HSET", key, field, "garbage")
-		if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+		if got, err := other.Open("local").Get(t.Context(), "bad"); err != nil || got.Status != mcp.TaskFailed {
 			t.Errorf("%s: %+v, %v", field, got, err)
 		}
 		do(t, state, "HSET", key, "end", "5")
 	}
 	do(t, state, "DEL", key)
 	do(t, state, "SET", key, "no hash")
-	if got, err := other.Get(t.Context(), "local", "bad"); err != nil || got.Status != mcp.TaskFailed {
+	if got, err := other.Open("local").Get(t.Context(), "bad"); err != nil || got.Status != mcp.TaskFailed {
 		t.Errorf("no hash: %+v, %v", got, err)
 	}
 	if err := spaceOf(t, other).Sweep(t.Context()); err != nil {
@@ -110,7 +110,7 @@ func TestScriptErrorsAreReadable(t *testing.T) {
 	do(t, state, "DEL", "runnel:local:tasks")
 	do(t, state, "SET", "runnel:local:tasks", "no set")
 	for _, id := range []string{"b", "c"} {
-		err := state.Put(t.Context(), statetest.Working(id))
+		err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working(id))
 		if err == nil || strings.Contains(err.Error(), "script") ||
 			!strings.Contains(err.Error(), "delete the damaged one") {
 			t.Errorf("%v", err)
@@ -185,7 +185,7 @@ func TestFull(t *testing.T) {
 	statetest.Put(t, state, statetest.Working("a"), statetest.Working("b"), task)
 	do(t, state, "CONFIG", "SET", "maxmemory", "1")
 	// ErrBusy comes after a wait.
-	if err := state.Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("d")); err == nil || errors.Is(err, tasks.ErrBusy) ||
 		!strings.Contains(err.Error(), "full") {
 		t.Errorf("a new task: %v", err)
 	}
@@ -202,13 +202,13 @@ func TestFull(t *testing.T) {
 	if got := statetest.IDs(t, other, 10); len(got) != 3 {
 		t.Errorf("who comes now finds %v", got)
 	}
-	if err := other.Ask(t.Context(), "local", "a"); err != nil {
+	if err := statetest.Shared(other).Ask(t.Context(), "a"); err != nil {
 		t.Errorf("to cancel: %v", err)
 	}
-	if asked, _, err := state.Heed(t.Context()); err != nil || !slices.Equal(asked, []string{"a"}) {
+	if asked, _, err := statetest.Shared(state).Heed(t.Context()); err != nil || !slices.Equal(asked, []string{"a"}) {
 		t.Errorf("asked for %v, %v", asked, err)
 	}
-	if err := other.Delete(t.Context(), "local", "b"); err != nil {
+	if err := other.Open("local").Delete(t.Context(), "b"); err != nil {
 		t.Errorf("to make room: %v", err)
 	}
 	do(t, state, "CONFIG", "SET", "maxmemory", "0")
@@ -266,7 +266,7 @@ func TestStoppedForAll(t *testing.T) {
 	var all sync.WaitGroup
 	for range 3 {
 		all.Go(func() {
-			if _, err := state.Get(t.Context(), "new", "x"); !errors.Is(err, tasks.ErrBusy) {
+			if _, err := state.Open("new").Get(t.Context(), "x"); !errors.Is(err, tasks.ErrBusy) {
 				t.Error(err)
 			}
 		})
@@ -321,7 +321,7 @@ func TestWatchLeaves(t *testing.T) {
 	statetest.Put(t, here, task)
 	theirs := statetest.Get(t, there, "a")
 	watched := make(chan error)
-	go func() { watched <- there.Watch(t.Context(), &theirs) }()
+	go func() { watched <- statetest.Shared(there).Watch(t.Context(), &theirs) }()
 	channels := func() string { return do(t, here, "PUBSUB", "CHANNELS", "*:wake:*") }
 	statetest.Eventually(t, func() bool { return channels() == "[runnel:local:wake:a]" })
 	statetest.Put(t, here, statetest.Ended(task, mcp.TaskCompleted, "done"))
@@ -375,7 +375,7 @@ func TestOtherServer(t *testing.T) {
 	defer other.Close()
 	state := New(Options{Server: other.Listener.Addr().String()})
 	defer state.Close()
-	if _, err := state.Get(t.Context(), "local", "a"); err == nil ||
+	if _, err := state.Open("local").Get(t.Context(), "a"); err == nil ||
 		!strings.Contains(err.Error(), "name a Redis server") {
 		t.Error(err)
 	}
@@ -392,7 +392,7 @@ func TestCredentials(t *testing.T) {
 			t.Fatal(err)
 		}
 		state := newState(t, s, func(o *Options) { o.Credentials, o.Log = file, zerolog.New(&log) })
-		return state, state.Put(t.Context(), statetest.Working("a"))
+		return state, state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("a"))
 	}
 	for _, wrong := range []string{"", "alice wr0ng", "wr0ng", "alice wr0ng words"} {
 		if _, err := open(wrong); err == nil || strings.Contains(err.Error(), "wr0ng") ||

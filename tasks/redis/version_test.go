@@ -61,20 +61,20 @@ func TestNewerVersion(t *testing.T) {
 	statetest.Put(t, state, task)
 	do(t, state, "SET", "runnel:local:schema", "2")
 	const sentence = "a newer runnel has changed how tasks are stored"
-	if err := state.Put(t.Context(), statetest.Working("b")); err == nil ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("b")); err == nil ||
 		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("put: %v", err)
 	}
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
 		t.Fatal(err)
 	}
-	if err := state.Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
+	if err := state.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Ended(task, mcp.TaskCompleted, "done")); err == nil ||
 		!strings.Contains(err.Error(), sentence) {
 		t.Errorf("an end: %v", err)
 	}
 	for _, found := range []string{"2", "0", "garbage"} {
 		do(t, state, "SET", "runnel:local:schema", found)
-		if _, err := newState(t, s).Get(t.Context(), "local", "a"); !errors.As(err, new(tasks.Trouble)) ||
+		if _, err := newState(t, s).Open("local").Get(t.Context(), "a"); !errors.As(err, new(tasks.Trouble)) ||
 			!strings.Contains(err.Error(), `has version "`+found+`", and this runnel knows 1`) {
 			t.Errorf("%s: %v", found, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 // Ask implements engine.Store.
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
-	_, err := sp.call(ctx, "ask", r.ID, sp.Left(&r.Task))
+	_, err := sp.call(ctx, "ask", r.ID, sp.Lifetime(&r.Task))
 	return err
 }
 

@@ -29,7 +29,7 @@ func (sp *space) put(ctx context.Context, r *engine.Record, fresh bool) error {
 	if r.Task.Ending {
 		limits = tasks.Limits{}
 	}
-	said, err := sp.call(ctx, "put", r.ID, sp.Left(&r.Task), flag(fresh), flag(r.Hidden),
+	said, err := sp.call(ctx, "put", r.ID, sp.Lifetime(&r.Task), flag(fresh), flag(r.Hidden),
 		strconv.FormatUint(r.Revision+1, 10), string(record), string(r.Variables),
 		strconv.Itoa(limits.MaxLive), strconv.Itoa(limits.MaxStartsPerMinute))
 	switch {
@@ -56,7 +56,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 	r.Stored.Outcome = len(outcome)
 	record, err := r.EncodeRest()
 	if err == nil {
-		_, err = sp.call(ctx, "finish", r.ID, sp.Left(&r.Task), r.Stored.Keeper, string(record),
+		_, err = sp.call(ctx, "finish", r.ID, sp.Lifetime(&r.Task), r.Stored.Keeper, string(record),
 			string(outcome))
 	}
 	// The record may be no hash at all.
@@ -81,7 +81,7 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	for _, e := range b.Extents {
 		args = append(args, strconv.FormatInt(e.End(), 10), string(e.Marks), string(e.Data))
 	}
-	said, err := sp.call(ctx, "append", r.ID, sp.Left(&r.Task), args...)
+	said, err := sp.call(ctx, "append", r.ID, sp.Lifetime(&r.Task), args...)
 	if err == nil && said == "lost" {
 		err = tasks.Trouble{Err: fmt.Errorf("the state at %s has lost output that it had stored: it was restarted without its data, or a replica has taken its place", sp.server.o.Server)}
 	}
@@ -90,13 +90,13 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 
 // Take implements engine.Store.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
-	_, err := sp.call(ctx, "take", r.ID, sp.Left(&r.Task), before, string(r.Stored.Work))
+	_, err := sp.call(ctx, "take", r.ID, sp.Lifetime(&r.Task), before, string(r.Stored.Work))
 	return err
 }
 
 // SetVariables implements engine.Store.
 func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
-	switch said, err := sp.call(ctx, "set", r.ID, sp.Left(&r.Task), string(r.Variables), string(merged)); {
+	switch said, err := sp.call(ctx, "set", r.ID, sp.Lifetime(&r.Task), string(r.Variables), string(merged)); {
 	case err != nil:
 		return err
 	case said == "ended":
@@ -109,7 +109,7 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 
 // MarkFetched implements engine.Store.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
-	_, err := sp.call(ctx, "fetched", r.ID, sp.Left(&r.Task))
+	_, err := sp.call(ctx, "fetched", r.ID, sp.Lifetime(&r.Task))
 	return err
 }
 

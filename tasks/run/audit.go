@@ -35,7 +35,7 @@ func (r *Runner) recordEnded(t *tasks.Task) {
 // then.
 func (r *Runner) RecordRetrieved(id string) {
 	// The client still gets its result.
-	if err := r.o.State.MarkFetched(context.Background(), r.o.Owner, id); err != nil {
+	if err := r.store.MarkFetched(context.Background(), id); err != nil {
 		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")
 	}
 	r.event(id).Msg("task result retrieved")

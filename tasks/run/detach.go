@@ -19,6 +19,9 @@ import (
 // it. Both have a Run for it. The supervisor's (Runner.Take) is like any other; the Run in the process that
 // started the task (Run.Detach) follows it from then on.
 
+// errAlone refuses to hand over a task that no other process finds.
+var errAlone = errors.New("tasks are in the memory of this process, and no other one can run them")
+
 // Detach hands the task to another process. The work calls it before it writes anything to the log. start
 // starts that process, and returns when it has taken the task (Runner.Take), or why it has not. If Detach
 // returns nil, the work must return, since the Run now follows the task.
@@ -29,6 +32,9 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 
 // handOver is Detach to a place.
 func (r *Run) handOver(ctx context.Context, to place, start func() error) error {
+	if r.runner.shared == nil {
+		return errAlone
+	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	if err := r.promote(ctx, false); err != nil {
@@ -38,13 +44,13 @@ func (r *Run) handOver(ctx context.Context, to place, start func() error) error 
 		return tasks.ErrEnded
 	}
 	err := start()
-	taken, unknown := r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
+	taken, unknown := r.runner.shared.Taken(context.WithoutCancel(ctx), r.id)
 	for unknown != nil && r.taken { // another process may run it by now: this one must know
 		if !pause.For(ctx, watchRetry) {
 			r.moveTo(here)
 			return context.Cause(ctx)
 		}
-		taken, unknown = r.runner.o.State.Taken(context.WithoutCancel(ctx), r.id)
+		taken, unknown = r.runner.shared.Taken(context.WithoutCancel(ctx), r.id)
 	}
 	if unknown != nil { // the state does not answer
 		taken = err == nil
@@ -117,9 +123,12 @@ const takenNote = tasks.WorkPrefix + ".taken"
 // Take is Make for a task that another process has stored, in a supervisor or a worker. work describes this
 // process to people.
 func (r *Runner) Take(ctx context.Context, id string, work []byte, spec Spec) (*Run, error) {
+	if r.shared == nil {
+		return nil, errAlone
+	}
 	spec.Handle = true
 	run := r.newRun(spec, tasks.Task{ID: id, Owner: r.o.Owner})
-	t, err := r.o.State.Take(ctx, run.task, work)
+	t, err := r.shared.Take(ctx, run.task, work)
 	if err != nil {
 		run.cancel(err)
 		return nil, err
@@ -232,7 +241,7 @@ const leaveTimeout = time.Second
 func (r *Run) cancelOffered(t *tasks.Task) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
-	if err := r.runner.o.State.Ask(ctx, t.Owner, t.ID); err != nil {
+	if err := r.runner.shared.Ask(ctx, t.ID); err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", t.ID).
 			Msg("the worker of a call that ends here was not told")
 	}

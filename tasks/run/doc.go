@@ -50,11 +50,11 @@
 //	no partial comes after the end          Run.finish (end.go)
 //	no answer shows it working after that   Runner.BeforeTheEnd (view.go), View.setEnd (view.go)
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
-//	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: State.Take
+//	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: Shared.Take
 //	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
 //	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
 //	input reaches a task                    View.Send (input.go); from elsewhere as notes, Run.takeNotes
-//	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), State.Take
+//	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), Shared.Take
 //	a lease is lost                         Runner.watchRequests (requests.go) ends the run
 //	a task goes on in another process       Run.Resumes, Run.leave (resume.go); Runner.Left and Take there
 //	the end that others stored counts       Runner.fencedEnd (end.go)

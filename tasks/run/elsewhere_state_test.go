@@ -13,12 +13,13 @@ import (
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // elsewhere is a state with one task, which another process has put, and which can be taken. err is why its
 // notes cannot be stored.
 type elsewhere struct {
-	*tasks.Memory
+	fake.Alone
 	task  tasks.Task
 	err   error
 	notes chan string // the patches
@@ -29,10 +30,10 @@ func newElsewhere(variables string, err error) *elsewhere {
 		CreatedAt: time.Now(), TTL: tasks.DefaultTTL, Variables: json.RawMessage(variables)}
 	t.Log = partials.Stored(nil, 0)
 	t.Segments = partials.NewSegments(t.Log)
-	return &elsewhere{tasks.NewMemory(), t, err, make(chan string, 10)}
+	return &elsewhere{fake.Memory(), t, err, make(chan string, 10)}
 }
 
-func (s *elsewhere) Get(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+func (s *elsewhere) Get(context.Context, string) (tasks.Task, error) { return s.task, nil }
 
 func (s *elsewhere) Watch(ctx context.Context, _ *tasks.Task) error {
 	<-ctx.Done()
@@ -48,7 +49,7 @@ func (s *elsewhere) Take(_ context.Context, t tasks.Task, _ []byte) (tasks.Task,
 	return taken, nil
 }
 
-func (s *elsewhere) SetVariables(_ context.Context, _, _ string, patch []byte) ([]byte, error) {
+func (s *elsewhere) SetVariables(_ context.Context, _ string, patch []byte) ([]byte, error) {
 	s.notes <- string(patch)
 	return nil, s.err
 }
@@ -59,7 +60,7 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 	for _, published := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			state := newElsewhere("", nil)
-			r := newRunner(t, Options{State: state})
+			r := newRunner(t, Options{State: fake.State{state}})
 			run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 			if err != nil {
 				t.Fatal(err)
@@ -88,8 +89,8 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 
 // The variables of a task stay as they are when the notes of its last attempt cannot be deleted.
 func TestTakenTaskKeepsItsVariables(t *testing.T) {
-	r := newRunner(t, Options{State: newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`,
-		errors.New("no connection"))})
+	r := newRunner(t, Options{State: fake.State{newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`,
+		errors.New("no connection"))}})
 	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +105,7 @@ func TestTakenTaskKeepsItsVariables(t *testing.T) {
 // An answer that comes too late is acknowledged and ignored, also where the task has ended in another process
 // a moment ago.
 func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
-	r := newRunner(t, Options{State: newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded)})
+	r := newRunner(t, Options{State: fake.State{newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded)}})
 	p := mcp.UpdateTaskParams{TaskID: "there",
 		InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
 	if err := r.Answer(t.Context(), p.TaskID, p.InputResponses); err != nil {
@@ -125,7 +126,7 @@ func (s unaskable) Put(ctx context.Context, t tasks.Task) error {
 // A question that could not be asked is not shown to the followers of the task.
 func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
 	state := newElsewhere("", nil)
-	r := newRunner(t, Options{State: unaskable{state}})
+	r := newRunner(t, Options{State: fake.State{unaskable{state}}})
 	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +174,7 @@ func (s seenFirst) Watch(ctx context.Context, t *tasks.Task) error {
 // A process that follows a task and then takes it, since its keeper is gone, gives those who wait the result.
 func TestFollowedThenTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: seenFirst{newElsewhere("", nil), make(chan tasks.Task, 1)}})
+		r := newRunner(t, Options{State: fake.State{seenFirst{newElsewhere("", nil), make(chan tasks.Task, 1)}}})
 		awaited := make(chan tasks.Task)
 		for range 2 {
 			go func() {
@@ -204,7 +205,7 @@ func TestFollowedThenTaken(t *testing.T) {
 // A worker whose tool does not stop ends all the same: GiveUp ends the tasks that it has taken, too.
 func TestGiveUpEndsATakenTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: newElsewhere("", nil)})
+		r := newRunner(t, Options{State: fake.State{newElsewhere("", nil)}})
 		stuck := make(chan struct{})
 		run, err := r.Take(t.Context(), "there", nil,
 			Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
@@ -231,20 +232,20 @@ type slow struct {
 	slow atomic.Bool
 }
 
-func (s *slow) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+func (s *slow) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
 	if s.slow.Load() {
 		<-ctx.Done()
 		s.slow.Store(false)
 		return nil, context.Cause(ctx)
 	}
-	return s.elsewhere.SetVariables(ctx, owner, id, patch)
+	return s.elsewhere.SetVariables(ctx, id, patch)
 }
 
 // The last progress is stored with the end, also if a note of it was on its way when the task ended.
 func TestLastProgressIsNotedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &slow{elsewhere: newElsewhere("", nil)}
-		r := newRunner(t, Options{State: state})
+		r := newRunner(t, Options{State: fake.State{state}})
 		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(_ context.Context, run *Run) Done {
 			time.Sleep(2 * time.Second)
 			state.slow.Store(true)

@@ -22,6 +22,7 @@ import (
 	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tasks/statetest"
+	"runnel/tasks/statetest/fake"
 )
 
 func openStore(t testing.TB, o sqlite.Options) *sqlite.State {
@@ -93,12 +94,12 @@ func TestTaskElsewhere(t *testing.T) {
 // slowAsk is a store whose write lock another process holds for a while: to ask for a cancellation takes
 // long, and is followed at once.
 type slowAsk struct {
-	tasks.State
+	fake.Alone
 	task  tasks.Task
 	asked time.Time
 }
 
-func (s *slowAsk) Ask(context.Context, string, string) error {
+func (s *slowAsk) Ask(context.Context, string) error {
 	time.Sleep(time.Minute)
 	s.asked = time.Now()
 	return nil
@@ -114,7 +115,7 @@ func (s *slowAsk) Watch(ctx context.Context, t *tasks.Task) error {
 	}
 }
 
-func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
+func (s *slowAsk) Get(context.Context, string) (tasks.Task, error) {
 	t := s.task
 	if !s.asked.IsZero() && time.Since(s.asked) >= time.Second {
 		t.Status = mcp.TaskCancelled
@@ -122,15 +123,15 @@ func (s *slowAsk) Get(context.Context, string, string) (tasks.Task, error) {
 	return t, nil
 }
 
-func (s *slowAsk) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
-	return s.Get(ctx, owner, id)
+func (s *slowAsk) Head(ctx context.Context, id string) (tasks.Task, error) {
+	return s.Get(ctx, id)
 }
 
 // The process that runs a task has all of its time to cancel it, counted from when it could know of the
 // cancellation.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := statetest.NewRunner(t, run.Options{State: &slowAsk{task: statetest.Working("a")},
+		r := statetest.NewRunner(t, run.Options{State: fake.State{&slowAsk{task: statetest.Working("a")}},
 			AskTimeout: 10 * time.Second})
 		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
 			t.Errorf("%s, %v", task.Status, err)
@@ -209,14 +210,14 @@ func TestSaysElsewhere(t *testing.T) {
 
 // hasty is a store on which another process cancels a task while the one that runs it still stores it.
 type hasty struct {
-	*sqlite.State
-	other  *sqlite.State
+	tasks.Shared
+	other  tasks.Shared
 	runner *run.Runner
 	asked  chan struct{} // receives when the runner has heard of the cancellation
 }
 
 func (s *hasty) Heed(ctx context.Context) (asked, fenced []string, err error) {
-	asked, fenced, err = s.State.Heed(ctx)
+	asked, fenced, err = s.Shared.Heed(ctx)
 	if len(asked) > 0 {
 		select {
 		case s.asked <- struct{}{}:
@@ -227,11 +228,11 @@ func (s *hasty) Heed(ctx context.Context) (asked, fenced []string, err error) {
 }
 
 func (s *hasty) Put(ctx context.Context, t tasks.Task) error {
-	if err := s.State.Put(ctx, t); err != nil || t.Status.Terminal() {
+	if err := s.Shared.Put(ctx, t); err != nil || t.Status.Terminal() {
 		return err
 	}
 	run := s.runner.Running(t.ID)
-	if err := s.other.Ask(ctx, t.Owner, t.ID); err != nil {
+	if err := s.other.Ask(ctx, t.ID); err != nil {
 		return err
 	}
 	<-s.asked
@@ -272,9 +273,9 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			dir := t.TempDir()
 			told := &lives{}
 			client := &hearing{}
-			store := &hasty{State: openStore(t, sqlite.Options{Dir: dir}),
-				other: openStore(t, sqlite.Options{Dir: dir}), asked: make(chan struct{}, 1)}
-			store.runner = statetest.NewRunner(t, run.Options{State: store, Observer: told})
+			store := &hasty{Shared: statetest.Shared(openStore(t, sqlite.Options{Dir: dir})),
+				other: statetest.Shared(openStore(t, sqlite.Options{Dir: dir})), asked: make(chan struct{}, 1)}
+			store.runner = statetest.NewRunner(t, run.Options{State: fake.State{store}, Observer: told})
 			run, err := store.runner.Start(t.Context(),
 				run.Spec{Handle: handle, Client: client, Work: func(context.Context, *run.Run) run.Done {
 					return run.Done{Result: mcp.Result("done")}
@@ -474,11 +475,11 @@ func TestTTLPassesInSleep(t *testing.T) {
 
 // slow is a shared store whose machine sleeps past every ttl before others hear what is asked.
 type slow struct {
-	tasks.State
+	tasks.Shared
 	clock *run.WallClock
 }
 
-func (s *slow) Ask(context.Context, string, string) error {
+func (s *slow) Ask(context.Context, string) error {
 	s.clock.Sleep(2 * time.Hour)
 	return nil
 }
@@ -492,7 +493,7 @@ func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
 			TTL: time.Hour}.WithClock(clock.Now))
 	here := statetest.NewRunner(t, run.Options{
-		State:      &slow{openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}), &clock},
+		State:      fake.State{&slow{statetest.Shared(openStore(t, sqlite.Options{Dir: dir, Now: clock.Now})), &clock}},
 		AskTimeout: 20 * time.Second,
 	}.WithClock(clock.Now))
 	r := statetest.Start(t, there, statetest.UntilDone)
@@ -538,7 +539,7 @@ func TestCancelledAfterItsTTL(t *testing.T) {
 
 // blind is a shared store that cannot be read, as one on a full disk.
 type blind struct {
-	tasks.State
+	fake.Alone
 	task tasks.Task
 }
 
@@ -552,7 +553,7 @@ func (s *blind) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	return nil, nil, errors.New("no room")
 }
 
-func (s *blind) Get(context.Context, string, string) (tasks.Task, error) { return s.task, nil }
+func (s *blind) Get(context.Context, string) (tasks.Task, error) { return s.task, nil }
 
 func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("no room") }
 
@@ -560,7 +561,7 @@ func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("n
 func TestLooksThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		r := run.NewRunner(run.Options{State: &blind{task: statetest.Working("elsewhere")},
+		r := run.NewRunner(run.Options{State: fake.State{&blind{task: statetest.Working("elsewhere")}},
 			Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
 		statetest.Start(t, r, statetest.UntilDone).Delivered()
 		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {

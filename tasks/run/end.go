@@ -148,7 +148,7 @@ func (r *Run) cancelRemote(cause error) bool {
 	if cause != errCancelled {
 		return false
 	}
-	err := r.runner.o.State.Ask(context.Background(), r.runner.o.Owner, r.id)
+	err := r.runner.shared.Ask(context.Background(), r.id)
 	if err != nil {
 		r.runner.o.Log.Error().Err(err).Str("taskId", r.id).Msg("a detached task could not be cancelled")
 	}
@@ -252,7 +252,7 @@ const retryInterval = 5 * time.Second
 // task fails instead, and says why. While another process holds the state the task stays working, and
 // storeEnd keeps trying: an hour of work should not be lost to that.
 func (r *Runner) storeEnd(run *Run, t tasks.Task) (shown tasks.Task, ours bool) {
-	err := r.o.State.Put(context.Background(), t)
+	err := r.store.Put(context.Background(), t)
 	for logged := false; errors.Is(err, tasks.ErrBusy) && t.Status != mcp.TaskCancelled &&
 		r.ctx.Err() == nil && !t.Expired(r.o.now()); logged = true {
 		if !logged {
@@ -260,7 +260,7 @@ func (r *Runner) storeEnd(run *Run, t tasks.Task) (shown tasks.Task, ours bool) 
 				Msg("end of task waits to be stored")
 		}
 		pause.For(r.ctx, watchRetry) // a state may refuse at once
-		err = r.o.State.Put(context.Background(), t)
+		err = r.store.Put(context.Background(), t)
 	}
 	if err == nil {
 		return t, true
@@ -276,7 +276,7 @@ func (r *Runner) storeEnd(run *Run, t tasks.Task) (shown tasks.Task, ours bool) 
 		t.Outcome = &tasks.Outcome{Err: rpc.Errorf(mcp.CodeInternalError, "%s", message)}
 	}
 	if errors.Is(err, partials.ErrLost) { // it can be stored without that output
-		if err = r.o.State.Put(context.Background(), t); err == nil {
+		if err = r.store.Put(context.Background(), t); err == nil {
 			return t, true
 		}
 	}
@@ -294,7 +294,7 @@ func (r *Runner) storeEnd(run *Run, t tasks.Task) (shown tasks.Task, ours bool) 
 // from now on, so the outcome of this process, which may contradict it, is not shown.
 func (r *Runner) fencedEnd(t tasks.Task) tasks.Task {
 	came := t.Status
-	stored, err := r.o.State.Get(context.Background(), t.Owner, t.ID)
+	stored, err := r.store.Get(context.Background(), t.ID)
 	if err == nil && stored.Status.Terminal() {
 		t.Status = stored.Status
 		t.StatusMessage = stored.StatusMessage
@@ -320,7 +320,7 @@ func (r *Runner) retryEnd(ctx context.Context, run *Run, t tasks.Task, err error
 	// After ErrRemoved no other try can succeed.
 	for last := false; !last && !errors.Is(err, tasks.ErrRemoved); {
 		last = !pause.For(ctx, retryInterval)
-		err = r.o.State.Put(context.Background(), t)
+		err = r.store.Put(context.Background(), t)
 		if err == nil {
 			run.reportEnd(&t)
 		} else if errors.Is(err, tasks.ErrFenced) {

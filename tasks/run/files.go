@@ -12,10 +12,10 @@ func (r *Run) KeepFiles(ctx context.Context, limit int64) (*files.Writer, error)
 	if err := r.Keep(ctx); err != nil {
 		return nil, err
 	}
-	return files.Create(r.runner.o.State, r.Task(), limit), nil
+	return files.Create(r.runner.store, r.Task(), limit), nil
 }
 
 // Files returns the files that a task of the owner has made, or ErrNotFound.
 func (r *Runner) Files(ctx context.Context, id string) (*files.Set, error) {
-	return files.Open(ctx, r.o.State, r.o.Owner, id)
+	return files.Open(ctx, r.store, id)
 }

@@ -37,23 +37,23 @@ func (r *Runner) viewLocked(id string) *View {
 
 // Get returns a task of the owner as it is now, or ErrNotFound.
 func (r *Runner) Get(ctx context.Context, id string) (tasks.Task, error) {
-	return r.get(ctx, id, r.o.State.Get)
+	return r.get(ctx, id, r.store.Get)
 }
 
 // Head is Get without the outcome and the segments of a task that has ended.
 func (r *Runner) Head(ctx context.Context, id string) (tasks.Task, error) {
-	return r.get(ctx, id, r.o.State.Head)
+	return r.get(ctx, id, r.store.Head)
 }
 
 func (r *Runner) get(ctx context.Context, id string,
-	stored func(ctx context.Context, owner, id string) (tasks.Task, error)) (tasks.Task, error) {
+	stored func(ctx context.Context, id string) (tasks.Task, error)) (tasks.Task, error) {
 	if v := r.view(id); v != nil {
 		return v.live(), nil
 	}
 	if tasks.IsFiles(id) {
 		return tasks.Task{}, tasks.ErrNotFound
 	}
-	t, err := stored(ctx, r.o.Owner, id)
+	t, err := stored(ctx, id)
 	showNotes(&t)
 	if err == nil && t.Status == mcp.TaskWorking { // in another process
 		showLine(&t, t.LastLine(ctx))
@@ -71,7 +71,7 @@ func (r *Runner) List(ctx context.Context, cursor string, n int) ([]tasks.Task, 
 // ListWithFiles is List; made are the ids of tasks that have made files, on this page or on one before.
 func (r *Runner) ListWithFiles(ctx context.Context, cursor string,
 	n int) (page []tasks.Task, made []string, next string, err error) {
-	page, next, err = r.o.State.List(ctx, r.o.Owner, tasks.OldestFirst, cursor, n)
+	page, next, err = r.store.List(ctx, tasks.OldestFirst, cursor, n)
 	page = slices.DeleteFunc(page, func(t tasks.Task) bool {
 		id, keeps := tasks.MakerOf(t.ID)
 		if keeps {
@@ -175,7 +175,7 @@ func (r *Runner) Earlier(ctx context.Context, n int,
 	if r.o.Place == "" {
 		return nil, false, nil
 	}
-	newest, _, err := r.o.State.List(ctx, r.o.Owner, tasks.NewestFirst, before, maxEarlier)
+	newest, _, err := r.store.List(ctx, tasks.NewestFirst, before, maxEarlier)
 	if err != nil {
 		return nil, false, err
 	}
@@ -249,7 +249,7 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string,
 	wanted func(*tasks.Task) bool) (ids []string, err error) {
 	const page = 200
 	for first := true; ; first = false {
-		some, rest, err := r.o.State.List(ctx, r.o.Owner, tasks.NewestFirst, before, max(n, page))
+		some, rest, err := r.store.List(ctx, tasks.NewestFirst, before, max(n, page))
 		if errors.Is(err, tasks.ErrCursor) && !first {
 			some, err = nil, nil // the task was deleted, and those that are older before it
 		}

@@ -34,7 +34,7 @@ func (r *Runner) Follow(ctx context.Context, id string) (v *View, release func()
 	defer r.mu.Unlock()
 	if v = r.viewLocked(id); v == nil {
 		r.mu.Unlock()
-		t, err := r.o.State.Get(ctx, r.o.Owner, id)
+		t, err := r.store.Get(ctx, id)
 		r.mu.Lock()
 		if err != nil || t.Status.Terminal() {
 			return nil, func() {}, err
@@ -134,9 +134,12 @@ func (v *View) watchUntilEnd(client Client) (tasks.Task, error) {
 	}
 }
 
-// watchStored is State.Watch, and again while that fails. It returns ErrNotFound or the cause of ctx.
+// watchStored is Shared.Watch, and again while that fails. It returns ErrNotFound or the cause of ctx.
 func (r *Runner) watchStored(ctx context.Context, t *tasks.Task) error {
-	return r.retryWatch(ctx, t.ID, func() error { return r.o.State.Watch(ctx, t) })
+	if r.shared == nil {
+		return tasks.ErrNotFound
+	}
+	return r.retryWatch(ctx, t.ID, func() error { return r.shared.Watch(ctx, t) })
 }
 
 // retryWatch calls read, which reads what other processes have stored about a task, until it succeeds. It
@@ -251,10 +254,13 @@ func (r *Runner) CancelBegun(ctx context.Context, variables json.RawMessage) {
 // cancelElsewhere asks another process to cancel a task, and returns the task once it has ended, with
 // ErrEnded if it ended in another way.
 func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks.Task, error) {
+	if r.shared == nil {
+		return tasks.Task{}, tasks.ErrNotFound
+	}
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
 	outlived := cancelled.Expired(r.o.now()) // its ttl, as a call without a handle does
-	if err := r.o.State.Ask(ctx, r.o.Owner, id); err != nil {
+	if err := r.shared.Ask(ctx, id); err != nil {
 		return tasks.Task{}, err
 	}
 	// Measured from here: asking may have waited for the state.

@@ -43,7 +43,7 @@ type unrecorded struct {
 // endWithoutHandle keeps a call that has ended for people, or deletes what the state has of it. changing is
 // held.
 func (r *Run) endWithoutHandle(t tasks.Task, isHidden bool) {
-	historian, ok := r.runner.o.State.(tasks.Historian)
+	historian, ok := r.runner.store.(tasks.Historian)
 	ok = ok && historian.History().Calls > 0 && !r.spec.Unrecorded
 	if !ok && !isHidden {
 		return
@@ -65,7 +65,7 @@ func (r *Run) endWithoutHandle(t tasks.Task, isHidden bool) {
 		err = historian.Record(t)
 	}
 	if err != nil {
-		err = r.runner.o.State.Delete(context.Background(), t.Owner, t.ID)
+		err = r.runner.store.Delete(context.Background(), t.ID)
 	}
 	if err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).Msg("deleting the stored output of a call")
@@ -104,7 +104,7 @@ func (r *Runner) recordAll() {
 	// A call is answered before it comes here, so the next one may be faster. A list has the order of the calls.
 	slices.SortStableFunc(calls, func(a, b tasks.Task) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for some := range slices.Chunk(calls, recordedAtOnce) {
-		err := r.o.State.(tasks.Historian).Record(some...)
+		err := r.store.(tasks.Historian).Record(some...)
 		if err == nil {
 			continue
 		}
@@ -165,7 +165,7 @@ func (r *Run) spill() {
 		return
 	}
 	t.Hidden = true
-	if err := r.runner.o.State.Put(context.Background(), t); errors.Is(err, errors.ErrUnsupported) {
+	if err := r.runner.store.Put(context.Background(), t); errors.Is(err, errors.ErrUnsupported) {
 		return
 	} else if err != nil {
 		r.runner.o.Log.Warn().Err(err).Str("taskId", r.id).

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // historian is a state that notes what it is given to record.
 type historian struct {
-	tasks.State
+	tasks.Store
 	given [][]string // the tools of the calls of each time
 }
 
@@ -33,8 +34,8 @@ func (h *historian) Record(calls ...tasks.Task) error {
 func recording(t *testing.T, calls func(t *testing.T, r *Runner),
 	check func(t *testing.T, given [][]string)) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &historian{State: tasks.NewMemory()}
-		r := NewRunner(Options{State: state})
+		state := &historian{Store: fake.Memory()}
+		r := NewRunner(Options{State: fake.State{state}})
 		defer r.Close()
 		for range 2 {
 			state.given = nil

@@ -138,7 +138,7 @@ func inputNotes(attempt int) string { return tasks.InputPrefix + ofAttempt(attem
 
 // sendAway stores input for the process that runs the task.
 func (v *View) sendAway(ctx context.Context, in tasks.Input) error {
-	t, err := v.runner.o.State.Head(ctx, v.runner.o.Owner, v.id)
+	t, err := v.runner.store.Head(ctx, v.id)
 	switch {
 	case err != nil:
 		return err
@@ -221,7 +221,7 @@ func (r *Run) takeNotes(ctx context.Context) error {
 	}
 	var t tasks.Task
 	err := r.runner.retryWatch(ctx, r.id, func() (err error) {
-		t, err = r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+		t, err = r.runner.store.Get(ctx, r.id)
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // What a tool finds in its output is a status of its task: at most one a second, except that the moment in
@@ -109,23 +110,23 @@ func TestReadyBeforeItsHandle(t *testing.T) {
 
 // noteless is a state that fails to store the first notes.
 type noteless struct {
-	*tasks.Memory
+	fake.Alone
 	failures atomic.Int32
 }
 
-func (s *noteless) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+func (s *noteless) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
 	if s.failures.Add(-1) >= 0 {
 		return nil, errors.New("no connection")
 	}
-	return s.Memory.SetVariables(ctx, owner, id, patch)
+	return s.Alone.SetVariables(ctx, id, patch)
 }
 
 // A server that is ready prints nothing more: a note of it that could not be stored is stored later, since a
 // caller elsewhere waits for it.
 func TestReadyIsNotedAtLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &noteless{Memory: tasks.NewMemory()}
-		r := newRunner(t, Options{State: state})
+		state := &noteless{Alone: fake.Memory()}
+		r := newRunner(t, Options{State: fake.State{state}})
 		for range 2 {
 			run := start(t, r, func(ctx context.Context, run *Run) Done {
 				state.failures.Store(3)

@@ -9,12 +9,13 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // refusing refuses the ends of tasks with the errors that come, one after the other, and stores them after
 // the last.
 type refusing struct {
-	*tasks.Memory
+	fake.Alone
 	errs []error
 }
 
@@ -24,7 +25,7 @@ func (s *refusing) Put(ctx context.Context, t tasks.Task) error {
 		s.errs = s.errs[1:]
 		return err
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // An end is told by the process that has stored it, once it has.
@@ -43,7 +44,7 @@ func TestEndIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Int32
-				r := newRunner(t, Options{State: &refusing{tasks.NewMemory(), c.errs},
+				r := newRunner(t, Options{State: fake.State{&refusing{fake.Memory(), c.errs}},
 					Ended: func(*tasks.Task) { told.Add(1) }})
 				s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 				s.Delivered()

@@ -33,7 +33,7 @@ func (r *Run) publish(q *Question) error {
 func (r *Run) awaitAnswer(ctx context.Context, key string) (answerNote, error) {
 	var t tasks.Task
 	err := r.runner.retryWatch(ctx, r.id, func() (err error) {
-		t, err = r.runner.o.State.Get(ctx, r.runner.o.Owner, r.id)
+		t, err = r.runner.store.Get(ctx, r.id)
 		return err
 	})
 	if err != nil {

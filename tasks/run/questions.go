@@ -193,7 +193,7 @@ func (r *Run) updateStatus(changed bool) error {
 	if moved {
 		r.spec.Client.Status(t.Wire(r.runner.o.PollInterval))
 	}
-	err := r.runner.o.State.Put(r.ctx, t)
+	err := r.runner.store.Put(r.ctx, t)
 	if !moved {
 		return nil // what is stored still says input_required
 	}

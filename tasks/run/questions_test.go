@@ -11,6 +11,7 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 func question(t *testing.T, r *Run) *Question {
@@ -58,19 +59,19 @@ func TestQuestionsMoveTheTask(t *testing.T) {
 }
 
 // questionless stores no task that waits for an answer.
-type questionless struct{ *tasks.Memory }
+type questionless struct{ fake.Alone }
 
 func (s questionless) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status == mcp.TaskInputRequired {
 		return errors.New("no room")
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // A task does not wait for the answer to a question that was not put.
 func TestQuestionThatIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: questionless{tasks.NewMemory()}})
+		r := newRunner(t, Options{State: fake.State{questionless{fake.Memory()}}})
 		s := start(t, r, untilDone)
 		s.Deliver(delivered)
 		if err := s.Ask(&Question{Message: "really?"}); err == nil {
@@ -188,7 +189,7 @@ func TestPromoteAfterTheEndStoresNothing(t *testing.T) {
 	if err := run.Promote(t.Context()); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("promoted: %v", err)
 	}
-	if stored, _, _ := r.o.State.List(t.Context(), tasks.DefaultOwner, tasks.OldestFirst, "", 1); len(stored) > 0 {
+	if stored, _, _ := r.o.State.Open(tasks.DefaultOwner).List(t.Context(), tasks.OldestFirst, "", 1); len(stored) > 0 {
 		t.Error("the task is stored")
 	}
 }

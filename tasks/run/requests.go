@@ -10,9 +10,10 @@ import (
 // Other processes on the same state can ask this process to cancel a task that it runs. It looks for such
 // requests as long as it runs something that they can see.
 
-// startWatching starts to look for requests of other processes, if that has not been started. r.mu is held.
+// startWatching starts to look for requests of other processes, if that has not been started
+// and there are others. r.mu is held.
 func (r *Runner) startWatching() {
-	if !r.watching {
+	if !r.watching && r.shared != nil {
 		r.watching = true
 		r.goLocked(r.watchRequests)
 	}
@@ -29,7 +30,7 @@ func (r *Runner) watchRequests(ctx context.Context) {
 		}
 	}
 	for failed := false; ctx.Err() == nil && r.keepWatching(); {
-		asked, fenced, err := r.o.State.Heed(ctx)
+		asked, fenced, err := r.shared.Heed(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			r.o.Log.Warn().Err(err).Msg("looking for requests of other runnels")
 		}

@@ -8,11 +8,12 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // asking is a state through which others ask once to cancel all tasks that it has.
 type asking struct {
-	*tasks.Memory
+	fake.Alone
 	ask chan []string
 }
 
@@ -28,14 +29,14 @@ func (s *asking) Put(ctx context.Context, t tasks.Task) error {
 	if t.Tool == "slow" && t.Status.Terminal() {
 		time.Sleep(time.Minute)
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // A task whose end takes long to be stored holds up no other that somebody wants cancelled.
 func TestCancelsFromElsewhereAreNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &asking{tasks.NewMemory(), make(chan []string)}
-		r := newRunner(t, Options{State: state})
+		state := &asking{fake.Memory(), make(chan []string)}
+		r := newRunner(t, Options{State: fake.State{state}})
 		slow, err := r.Start(t.Context(), Spec{Tool: "slow", Handle: true, Work: untilDone})
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 // goes on in another process, where its text says what can continue it. nil deletes one. A state that ends
 // with its process ignores them.
 func (r *Run) Remember(ctx context.Context, notes map[string]any) error {
-	if _, ok := r.runner.o.State.(tasks.Resumer); !ok {
+	if r.runner.shared == nil {
 		return nil
 	}
 	// One change at a time, as in SetVariables.
@@ -75,9 +75,8 @@ func (r *Run) leave() {
 
 // Left returns the owner's tasks that no process runs, and that another one can continue.
 func (r *Runner) Left(ctx context.Context) ([]tasks.Task, error) {
-	state, ok := r.o.State.(tasks.Resumer)
-	if !ok {
+	if r.shared == nil {
 		return nil, nil
 	}
-	return state.Left(ctx, r.o.Owner)
+	return r.shared.Left(ctx)
 }

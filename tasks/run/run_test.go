@@ -116,7 +116,7 @@ func TestRunEnds(t *testing.T) {
 				if len(s.told) != 1 || s.told[0].Status != c.status {
 					t.Errorf("told %v, want one terminal status", s.told)
 				}
-				if stored, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil ||
+				if stored, err := r.o.State.Open("local").Get(t.Context(), s.ID()); err != nil ||
 					stored.Status != c.status {
 					t.Errorf("stored %s (%v), want %s", stored.Status, err, c.status)
 				}

@@ -76,7 +76,10 @@ const minTTL = time.Second
 // Runner runs tasks. Their status changes nowhere else.
 // Start runs a new task; Get, Follow and Cancel also reach tasks of other processes.
 type Runner struct {
-	o   Options
+	o      Options
+	store  tasks.Store  // the owner's
+	shared tasks.Shared // the same; nil if no other process finds its tasks
+
 	ctx context.Context // ends the work of every Run
 	end context.CancelFunc
 	all signal.Counter // the Runs, their deliveries, and the Views that follow
@@ -132,7 +135,9 @@ func NewRunner(o Options) *Runner {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	givenUp, giveUp := context.WithCancel(context.Background())
-	return &Runner{o: o, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
+	store := o.State.Open(o.Owner)
+	shared, _ := store.(tasks.Shared)
+	return &Runner{o: o, store: store, shared: shared, ctx: ctx, end: end, givenUp: givenUp, giveUp: giveUp,
 		live: map[string]*Run{}, followed: map[string]*View{}, hidden: map[string]*Run{},
 		working:  map[*Run]bool{},
 		starts:   window{limit: o.MaxStartsPerMinute, period: time.Minute},

@@ -13,23 +13,24 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // endless stores no end of a task.
-type endless struct{ *tasks.Memory }
+type endless struct{ fake.Alone }
 
 func (s endless) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() {
 		return errors.New("no room")
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // An end that cannot be stored is waited for until its task has expired, and no longer: a supervisor would
 // never end.
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: endless{tasks.NewMemory()}, TTL: 2*retryInterval + time.Second})
+		r := newRunner(t, Options{State: fake.State{endless{fake.Memory()}}, TTL: 2*retryInterval + time.Second})
 		s := start(t, r, func(context.Context, *Run) Done {
 			return Done{Result: mcp.Result("fine")}
 		})
@@ -50,7 +51,7 @@ func TestSettledWhenExpired(t *testing.T) {
 
 // full stores no end of a task while it is full.
 type full struct {
-	*tasks.Memory
+	fake.Alone
 	full atomic.Bool
 }
 
@@ -58,16 +59,16 @@ func (s *full) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() && s.full.Load() {
 		return errors.New("no room")
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // A client was told of a cancellation that could not be stored: it is stored when there is room, at the
 // latest when runnel ends.
 func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &full{Memory: tasks.NewMemory()}
+		state := &full{Alone: fake.Memory()}
 		state.full.Store(true)
-		r := newRunner(t, Options{State: state})
+		r := newRunner(t, Options{State: fake.State{state}})
 		s := start(t, r, untilDone)
 		s.Delivered()
 		if !s.Cancel("enough") || s.Task().Status != mcp.TaskCancelled {
@@ -75,7 +76,7 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 		}
 		state.full.Store(false)
 		r.Close()
-		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil ||
+		if task, err := state.Get(t.Context(), s.ID()); err != nil ||
 			task.Status != mcp.TaskCancelled {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
@@ -84,7 +85,7 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 
 // fullOnce does not store the first end of a task.
 type fullOnce struct {
-	*tasks.Memory
+	fake.Alone
 	refused atomic.Bool
 }
 
@@ -92,18 +93,18 @@ func (s *fullOnce) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() && !s.refused.Swap(true) {
 		return errors.New("no room")
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // The end of a task that only Close stops has its last try, too.
 func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &fullOnce{Memory: tasks.NewMemory()}
-		r := newRunner(t, Options{State: state})
+		state := &fullOnce{Alone: fake.Memory()}
+		r := newRunner(t, Options{State: fake.State{state}})
 		s := start(t, r, untilDone)
 		s.Delivered()
 		r.Close()
-		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil || task.Status != mcp.TaskFailed {
+		if task, err := state.Get(t.Context(), s.ID()); err != nil || task.Status != mcp.TaskFailed {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 	})
@@ -113,9 +114,9 @@ func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
 // has been over.
 func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &full{Memory: tasks.NewMemory()}
+		state := &full{Alone: fake.Memory()}
 		state.full.Store(true)
-		r := newRunner(t, Options{State: state, TTL: 2 * time.Second})
+		r := newRunner(t, Options{State: fake.State{state}, TTL: 2 * time.Second})
 		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()
@@ -125,7 +126,7 @@ func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 		}
 		state.full.Store(false)
 		time.Sleep(retryInterval + time.Second)
-		if task, err := state.Get(t.Context(), "local", s.ID()); !errors.Is(err, tasks.ErrNotFound) {
+		if task, err := state.Get(t.Context(), s.ID()); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
 		r.Close()
@@ -133,20 +134,20 @@ func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 }
 
 // slowEnd takes its time to store the end of a task.
-type slowEnd struct{ *tasks.Memory }
+type slowEnd struct{ fake.Alone }
 
 func (s slowEnd) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() {
 		time.Sleep(time.Minute)
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // A task whose end is still being stored is waited for, and its tool is none that has not stopped.
 func TestEndIsStoredSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := NewRunner(Options{State: slowEnd{tasks.NewMemory()}, Log: zerolog.New(&log)})
+		r := NewRunner(Options{State: fake.State{slowEnd{fake.Memory()}}, Log: zerolog.New(&log)})
 		s := start(t, r, func(ctx context.Context, _ *Run) Done {
 			<-ctx.Done()
 			return Done{Result: mcp.Result("stopped")}
@@ -154,7 +155,7 @@ func TestEndIsStoredSlowly(t *testing.T) {
 		s.Delivered()
 		time.AfterFunc(time.Second, r.GiveUp)
 		r.Close()
-		if task, err := r.o.State.Get(t.Context(), "local", s.ID()); err != nil ||
+		if task, err := r.o.State.Open("local").Get(t.Context(), s.ID()); err != nil ||
 			task.Status != mcp.TaskFailed {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}
@@ -166,7 +167,7 @@ func TestEndIsStoredSlowly(t *testing.T) {
 
 // busy refuses the end of a task, at once, for a minute.
 type busy struct {
-	*tasks.Memory
+	fake.Alone
 	until time.Time
 	tries atomic.Int64
 }
@@ -175,21 +176,21 @@ func (s *busy) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() && time.Now().Before(s.until) && s.tries.Add(1) < 10_000 {
 		return tasks.ErrBusy
 	}
-	return s.Memory.Put(ctx, t)
+	return s.Alone.Put(ctx, t)
 }
 
 // A state that is busy gets the end of a task again, but is not called without a pause.
 func TestBusyStateIsNotCalledWithoutAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &busy{Memory: tasks.NewMemory(), until: time.Now().Add(time.Minute)}
-		r := newRunner(t, Options{State: state})
+		state := &busy{Alone: fake.Memory(), until: time.Now().Add(time.Minute)}
+		r := newRunner(t, Options{State: fake.State{state}})
 		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()
 		if n := state.tries.Load(); n < 10 || n > 1000 {
 			t.Errorf("%d tries in a minute", n)
 		}
-		if task, err := state.Get(t.Context(), "local", s.ID()); err != nil ||
+		if task, err := state.Get(t.Context(), s.ID()); err != nil ||
 			task.Status != mcp.TaskCompleted {
 			t.Errorf("stored as %s, %v", task.Status, err)
 		}

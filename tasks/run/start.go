@@ -134,7 +134,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	run.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
-	if err := r.o.State.Put(ctx, task); err != nil {
+	if err := r.store.Put(ctx, task); err != nil {
 		r.forget(run)
 		return r.refused(run, err)
 	}

@@ -9,30 +9,29 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/statetest/fake"
 )
 
 // leaving is a state with tasks that another process has left. Its first answers to SetVariables are errors.
 type leaving struct {
-	*tasks.Memory
+	fake.Alone
 	errors []error
 }
 
-func (*leaving) Left(context.Context, string) ([]tasks.Task, error) { return nil, nil }
-
 func (l *leaving) Take(ctx context.Context, t tasks.Task, _ []byte) (tasks.Task, error) {
 	log, segments := t.Log, t.Segments
-	t, err := l.Get(ctx, t.Owner, t.ID)
+	t, err := l.Get(ctx, t.ID)
 	t.Log, t.Segments = log, segments
 	return t, err
 }
 
-func (l *leaving) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+func (l *leaving) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
 	if len(l.errors) > 0 {
 		err := l.errors[0]
 		l.errors = l.errors[1:]
 		return nil, err
 	}
-	return l.Memory.SetVariables(ctx, owner, id, patch)
+	return l.Alone.SetVariables(ctx, id, patch)
 }
 
 // A task that was left does not go on before it is stored that it was taken: until then, the process before
@@ -40,8 +39,8 @@ func (l *leaving) SetVariables(ctx context.Context, owner, id string, patch []by
 func TestTakenIsNotedFirst(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			state := &leaving{Memory: tasks.NewMemory()}
-			r := newRunner(t, Options{State: state})
+			state := &leaving{Alone: fake.Memory()}
+			r := newRunner(t, Options{State: fake.State{state}})
 			for _, id := range []string{"one", "two"} {
 				if err := state.Put(t.Context(), tasks.Task{ID: id, Owner: r.o.Owner, Status: mcp.TaskWorking, TTL: time.Hour,
 					CreatedAt: time.Now(), Variables: []byte(`{"runnel/resume":"tool"}`)}); err != nil {

@@ -26,7 +26,7 @@ type tallies struct {
 // since another process may change the value first. Its error is returned, and changes nothing. id is a token
 // of 64 letters, digits, _ and - at most.
 func (r *Runner) Tally(ctx context.Context, id string, change func(old []byte) ([]byte, error)) error {
-	store, ok := r.o.State.(tasks.Sessions) // which keeps whatever is small, by id and version
+	store, ok := r.store.(tasks.Sessions) // which keeps whatever is small, by id and version
 	if !ok {
 		r.tallies.mu.Lock()
 		defer r.tallies.mu.Unlock()
@@ -41,7 +41,7 @@ func (r *Runner) Tally(ctx context.Context, id string, change func(old []byte) (
 		return nil
 	}
 	for {
-		old, version, err := store.Session(ctx, r.o.Owner, id)
+		old, version, err := store.Session(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (r *Runner) Tally(ctx context.Context, id string, change func(old []byte) (
 		if err != nil || bytes.Equal(value, old) {
 			return err
 		}
-		put, err := store.PutSession(ctx, r.o.Owner, id, value, version)
+		put, err := store.PutSession(ctx, id, value, version)
 		if err != nil || put > 0 {
 			return err
 		}

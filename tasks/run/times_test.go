@@ -13,6 +13,7 @@ import (
 	"runnel/tasks/run"
 	"runnel/tasks/sqlite"
 	"runnel/tasks/statetest"
+	"runnel/tasks/statetest/fake"
 )
 
 // longest is the longest time in which a task of that age was silent.
@@ -72,21 +73,21 @@ func TestTimesOfADay(t *testing.T) {
 
 // slowNotes is a state that takes its time to write a note, whatever its context says.
 type slowNotes struct {
-	tasks.State
+	fake.Alone
 	began, resume chan struct{}
 }
 
-func (s *slowNotes) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
+func (s *slowNotes) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
 	close(s.began)
 	<-s.resume
-	return s.State.SetVariables(ctx, owner, id, patch)
+	return s.Alone.SetVariables(ctx, id, patch)
 }
 
 // Close waits until what is being noted of a task is written: the state may be closed after it.
 func TestCloseWaitsForASample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		state := &slowNotes{tasks.NewMemory(), make(chan struct{}), make(chan struct{})}
-		r := run.NewRunner(run.Options{State: state})
+		state := &slowNotes{fake.Memory(), make(chan struct{}), make(chan struct{})}
+		r := run.NewRunner(run.Options{State: fake.State{state}})
 		_, err := r.Start(t.Context(),
 			run.Spec{Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
 				task.Report(tasks.Progress{Done: 1, Total: 2})

@@ -45,7 +45,7 @@ func (r *Run) SetVariables(ctx context.Context, patch json.RawMessage) (json.Raw
 
 // SetStored merges a patch into the variables of a stored task.
 func (r *Runner) SetStored(ctx context.Context, id string, patch json.RawMessage) (json.RawMessage, error) {
-	merged, err := r.o.State.SetVariables(ctx, r.o.Owner, id, patch)
+	merged, err := r.store.SetVariables(ctx, id, patch)
 	if err != nil && !errors.Is(err, tasks.ErrEnded) && !errors.Is(err, tasks.ErrFenced) &&
 		!errors.As(err, new(*rpc.Error)) {
 		err = rpc.Errorf(mcp.CodeInternalError, "the variables could not be stored: %v", err)

@@ -40,7 +40,7 @@ func TestSQLiteOfOthers(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			err := openStore(t, Options{Dir: dir}).Open()
+			err := openStore(t, Options{Dir: dir}).Recover()
 			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("opened: %v", err)
 			}
@@ -54,14 +54,14 @@ func TestSQLiteOfOthers(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := openStore(t, Options{Dir: dir}).Open(); err == nil {
+	if err := openStore(t, Options{Dir: dir}).Recover(); err == nil {
 		t.Error("a directory that all may write is taken")
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("made in it: %v", left)
 	}
 	// Below such a one it may be: what is made there is this user's.
-	if err := openStore(t, Options{Dir: filepath.Join(dir, "state")}).Open(); err != nil {
+	if err := openStore(t, Options{Dir: filepath.Join(dir, "state")}).Recover(); err != nil {
 		t.Error(err)
 	}
 }

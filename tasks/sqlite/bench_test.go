@@ -30,11 +30,11 @@ func BenchmarkSQLiteTasks(b *testing.B) {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 				// The ids decide how many pages a commit writes.
 				t := statetest.Working(tasks.NewID(time.Now()))
-				if err := s.Put(context.Background(), t); err != nil {
+				if err := s.Open("local").Put(context.Background(), t); err != nil {
 					b.Error(err)
 				}
 				t.Log.Close()
-				if err := s.Put(context.Background(),
+				if err := s.Open("local").Put(context.Background(),
 					statetest.Ended(t, mcp.TaskCompleted, "hello")); err != nil {
 					b.Error(err)
 				}
@@ -61,27 +61,27 @@ func BenchmarkSQLiteGrowth(b *testing.B) {
 			})
 		}
 		wg.Wait()
-		_, middle, err := s.List(context.Background(), "local", tasks.OldestFirst, "", max(min(stored/2, 5000), 1))
+		_, middle, err := s.Open("local").List(context.Background(), tasks.OldestFirst, "", max(min(stored/2, 5000), 1))
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.Run(fmt.Sprintf("%d/get", stored), func(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
-				if _, err := s.Get(context.Background(), "local", fmt.Sprint("old", i%stored)); err != nil {
+				if _, err := s.Open("local").Get(context.Background(), fmt.Sprint("old", i%stored)); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("%d/list", stored), func(b *testing.B) {
 			for b.Loop() {
-				if _, _, err := s.List(context.Background(), "local", tasks.OldestFirst, middle, 10); err != nil {
+				if _, _, err := s.Open("local").List(context.Background(), tasks.OldestFirst, middle, 10); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
 		b.Run(fmt.Sprintf("%d/newest", stored), func(b *testing.B) {
 			for b.Loop() {
-				if page, _, err := s.List(context.Background(), "local", tasks.NewestFirst, "", 200); err != nil ||
+				if page, _, err := s.Open("local").List(context.Background(), tasks.NewestFirst, "", 200); err != nil ||
 					len(page) != min(stored, 200) {
 					b.Fatal(len(page), err)
 				}
@@ -146,7 +146,7 @@ func BenchmarkSQLiteEarlier(b *testing.B) {
 func BenchmarkSQLiteLog(b *testing.B) {
 	s := openStore(b, Options{Dir: b.TempDir(), MaxState: 4 << 30})
 	t := statetest.Working("long")
-	if err := s.Put(context.Background(), t); err != nil {
+	if err := s.Open("local").Put(context.Background(), t); err != nil {
 		b.Fatal(err)
 	}
 	line := []byte("chunk 000123 xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n")
@@ -166,11 +166,11 @@ func BenchmarkSQLiteHead(b *testing.B) {
 		id := fmt.Sprint("result", kib)
 		statetest.Put(b, s, statetest.Ended(statetest.Working(id), mcp.TaskCompleted,
 			strings.Repeat("x", kib<<10)))
-		for name, read := range map[string]func(context.Context, string, string) (tasks.Task,
-			error){"head": s.Head, "get": s.Get} {
+		for name, read := range map[string]func(context.Context, string) (tasks.Task,
+			error){"head": s.Open("local").Head, "get": s.Open("local").Get} {
 			b.Run(fmt.Sprintf("%s/%dKiB", name, kib), func(b *testing.B) {
 				for b.Loop() {
-					if _, err := read(b.Context(), "local", id); err != nil {
+					if _, err := read(b.Context(), id); err != nil {
 						b.Fatal(err)
 					}
 				}

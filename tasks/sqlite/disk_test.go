@@ -20,6 +20,7 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
+	"runnel/tasks/statetest/fake"
 )
 
 // onDisk runs the test again in a process of its own, with a disk of a size, and reports "" here and the
@@ -100,7 +101,7 @@ func TestSQLiteOnAFullDisk(t *testing.T) {
 	}
 	left := 0
 	for i := range stored {
-		if got, err := s.Get(t.Context(), fmt.Sprint("owner", i%2), fmt.Sprint("old", i)); err == nil &&
+		if got, err := s.Open(fmt.Sprint("owner", i%2)).Get(t.Context(), fmt.Sprint("old", i)); err == nil &&
 			got.Outcome != nil {
 			left++
 		} else if !errors.Is(err, tasks.ErrNotFound) {
@@ -132,7 +133,7 @@ func TestPruneOnAFullDisk(t *testing.T) {
 	prune := func() (int, error) {
 		s := New(o)
 		defer s.Close()
-		gone, _, err := s.Forget(t.Context(), "local", time.Now(), true)
+		gone, _, err := s.Open("local").(*store).Forget(t.Context(), time.Now(), true)
 		return len(gone), err
 	}
 	s := New(o)
@@ -163,20 +164,20 @@ func TestPruneOnAFullDisk(t *testing.T) {
 }
 
 // late is a state whose disk is full when the last output of a task is written, and not when its end is.
-type late struct{ *State }
+type late struct{ tasks.Shared }
 
 func (s late) Put(ctx context.Context, t tasks.Task) error {
 	if t.Status.Terminal() {
 		t.Log.Fail(errors.New("the disk is full"))
 	}
-	return s.State.Put(ctx, t)
+	return s.Shared.Put(ctx, t)
 }
 
 // A task whose last output could not be stored has not completed: that would say that all of it is there.
 func TestLostOutputIsNotCompleted(t *testing.T) {
 	s := New(Options{Dir: t.TempDir()})
 	defer s.Close()
-	r := statetest.NewRunner(t, run.Options{State: late{s}})
+	r := statetest.NewRunner(t, run.Options{State: fake.State{late{statetest.Shared(s)}}})
 	run := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
 		return run.Done{Result: mcp.Result("done"),
 			Err: running.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}

@@ -94,11 +94,11 @@ func TestSQLiteWordsItsTroubles(t *testing.T) {
 		foreign: "version is -5", folder: "is a directory", long: "its path longer",
 	} {
 		s := openStore(t, Options{Dir: dir})
-		if err := s.Put(t.Context(), statetest.Working("a")); err == nil ||
+		if err := s.Open("local").Put(t.Context(), statetest.Working("a")); err == nil ||
 			!strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), dir) {
 			t.Errorf("%s: %v", dir, err)
 		}
-		_, err := s.Get(t.Context(), "", "a")
+		_, err := s.Open("local").Get(t.Context(), "a")
 		var told *rpc.Error // what else the client gets is "internal error"
 		if err := tasks.WireError(err); !errors.As(err, &told) || !strings.Contains(told.Message, says) ||
 			!strings.Contains(told.Message, dir) {

@@ -9,11 +9,11 @@ import (
 )
 
 // History implements tasks.Historian.
-func (s *State) History() tasks.History { return s.o.History }
+func (s *store) History() tasks.History { return s.o.History }
 
 // Record implements tasks.Historian. One transaction stores all of them, since it costs as much as several
 // calls.
-func (s *State) Record(calls ...tasks.Task) error {
+func (s *store) Record(calls ...tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s *State) Record(calls ...tasks.Task) error {
 				return err
 			}
 		}
-		_, err := tx.exec(tooMany, calls[0].Owner, d.o.History.Calls)
+		_, err := tx.exec(tooMany, s.owner, d.o.History.Calls)
 		return err
 	}, done: func(committed bool) {
 		for _, r := range rows {

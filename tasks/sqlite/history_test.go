@@ -67,11 +67,11 @@ func TestHistory(t *testing.T) {
 		t.Errorf("clients find %v", got)
 	}
 	for n, id := range runs[2:] {
-		task, err := look.Get(t.Context(), "local", id)
+		task, err := look.Open("local").Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Get(t.Context(), "local", id); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := s.Open("local").Get(t.Context(), id); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("a client finds %s: %v", id, err)
 		}
 		text, _ := mcp.TextOf(task.Outcome.Result.Content[0])
@@ -88,11 +88,11 @@ func TestHistory(t *testing.T) {
 			t.Errorf("the long call: %s %.100q, %d bytes of output", task.Status, text, len(output))
 		}
 	}
-	if err := look.Delete(t.Context(), "local", runs[2]); err != nil {
+	if err := look.Open("local").Delete(t.Context(), runs[2]); err != nil {
 		t.Fatal(err)
 	}
 	awaitIDs(t, look, runs[3:])
-	if gone, left, err := look.Forget(t.Context(), "local", time.Now(), false); err != nil ||
+	if gone, left, err := look.Open("local").(*store).Forget(t.Context(), time.Now(), false); err != nil ||
 		len(gone) != 2 || left != 0 {
 		t.Errorf("pruned %d, left %d, %v", len(gone), left, err)
 	}
@@ -104,7 +104,7 @@ func awaitIDs(t *testing.T, s *State, want []string) {
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(20 * time.Millisecond) {
 		got := statetest.IDs(t, s, 10)
 		ended := !slices.ContainsFunc(got, func(id string) bool {
-			task, err := s.Head(t.Context(), "local", id)
+			task, err := s.Open("local").Head(t.Context(), id)
 			return err != nil || !task.Status.Terminal()
 		})
 		if slices.Equal(got, want) && ended {
@@ -130,7 +130,7 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 	look := openStore(t, Options{Dir: s.Dir(), Calls: true, History: kept,
 		Recovered: func(task *tasks.Task) { told <- task.ID }})
 	awaitIDs(t, look, []string{ended.ID(), lost.ID()})
-	task, err := look.Get(t.Context(), "local", ended.ID())
+	task, err := look.Open("local").Get(t.Context(), ended.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +138,7 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 		!strings.HasSuffix(got, string(want[len(want)-60<<10:])) {
 		t.Errorf("%s, output of %d bytes", task.Status, len(got))
 	}
-	if task, err = look.Get(t.Context(), "local", lost.ID()); err != nil || task.Status != mcp.TaskFailed ||
+	if task, err = look.Open("local").Get(t.Context(), lost.ID()); err != nil || task.Status != mcp.TaskFailed ||
 		!strings.Contains(task.StatusMessage, "is gone") {
 		t.Errorf("the call of a dead process: %s %q, %v", task.Status, task.StatusMessage, err)
 	}
@@ -146,7 +146,7 @@ func TestHistoryOfStoredCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{ended.ID(), lost.ID()} {
-		task, err := look.Get(t.Context(), "local", id)
+		task, err := look.Open("local").Get(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +203,7 @@ func TestExpiredTasksAreHistory(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		task, err := look.Get(t.Context(), "local", ids[n])
+		task, err := look.Open("local").Get(t.Context(), ids[n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestExpiredTasksAreHistory(t *testing.T) {
 			text != want {
 			t.Errorf("%s %.100q, want %q", task.Status, text, want)
 		}
-		if _, err := s.Get(t.Context(), "local", ids[n]); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := s.Open("local").Get(t.Context(), ids[n]); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("a client finds %s: %v", ids[n], err)
 		}
 	}

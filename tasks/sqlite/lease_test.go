@@ -230,7 +230,7 @@ func TestDescribed(t *testing.T) {
 		}
 	}
 	wants()
-	if err := errors.Join(first.Open(), second.Open()); err != nil {
+	if err := errors.Join(first.Recover(), second.Recover()); err != nil {
 		t.Fatal(err)
 	}
 	wants("first")

@@ -59,7 +59,7 @@ func TestSQLiteRefusedIsNotKept(t *testing.T) {
 	})
 	merged, refused := make(chan []byte, 1), make(chan error, 1)
 	queue(func() {
-		variables, err := s.SetVariables(t.Context(), "local", "task", []byte(`{"a":1}`))
+		variables, err := s.Open("local").SetVariables(t.Context(), "task", []byte(`{"a":1}`))
 		merged <- variables
 		refused <- err
 	})
@@ -142,7 +142,7 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	if n := len(statetest.ReadAll(t, statetest.Get(t, s, "ended39").Log)); n != 1<<20 {
 		t.Errorf("the newest ended task has %d bytes", n)
 	}
-	if _, err := s.Get(t.Context(), "local", "ended0"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := s.Open("local").Get(t.Context(), "ended0"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("the oldest: %v", err)
 	}
 	// A sweep makes room before it is needed.
@@ -232,7 +232,7 @@ func TestPruneOfARestoredState(t *testing.T) {
 	s = openStore(t, Options{Dir: s.Dir()})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if gone, _, err := s.Forget(ctx, task.Owner, time.Now().Add(time.Hour), true); err != nil ||
+	if gone, _, err := s.Open(task.Owner).(*store).Forget(ctx, time.Now().Add(time.Hour), true); err != nil ||
 		len(gone) != 1 {
 		t.Errorf("%d tasks, %v", len(gone), err)
 	}
@@ -262,7 +262,7 @@ func TestSQLiteFullFailsTheTask(t *testing.T) {
 	if status := small.Task().Status; status != mcp.TaskWorking {
 		t.Errorf("the other task: %s", status)
 	}
-	if _, err := s.Get(t.Context(), "local", big.ID()); err != nil {
+	if _, err := s.Open("local").Get(t.Context(), big.ID()); err != nil {
 		t.Error(err)
 	}
 	small.Cancel("enough")

@@ -10,21 +10,21 @@ import (
 	"runnel/tasks"
 )
 
-// Find returns the ids of an owner's tasks that begin with a text, most ids at most.
-func (s *State) Find(ctx context.Context, owner, prefix string, most int) ([]string, error) {
+// Find returns the ids of tasks that begin with a text, most ids at most.
+func (s *store) Find(ctx context.Context, prefix string, most int) ([]string, error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	ids, err := column[string](d.query(ctx,
 		"SELECT id FROM task WHERE owner = ? AND substr(id, 1, length(?2)) = ?2 AND id NOT GLOB '*-files' AND "+d.o.visible()+" ORDER BY number LIMIT ?",
-		owner, prefix, d.o.Now().UnixNano(), most))
+		s.owner, prefix, d.o.Now().UnixNano(), most))
 	return ids, explain(err)
 }
 
-// Forget deletes an owner's tasks that had ended at a time, and returns them as List does. Tasks that have
+// Forget deletes the tasks that had ended at a time, and returns them as List does. Tasks that have
 // not ended stay; so do, unless forced, those whose result nobody has fetched, and kept is their number.
-func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
+func (s *store) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *State) Forget(ctx context.Context, owner string, ended time.Time,
 		}
 		return err
 	}, "SELECT "+taskColumns+", fetched OR expires < 0 FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND "+d.o.visible()+" ORDER BY number",
-		owner, ended.UnixNano(), d.o.Now().UnixNano())
+		s.owner, ended.UnixNano(), d.o.Now().UnixNano())
 	if err != nil {
 		return nil, kept, err
 	}

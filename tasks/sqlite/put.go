@@ -11,13 +11,14 @@ import (
 	"runnel/tasks"
 )
 
-// Put implements tasks.State. A process runs the tasks that it puts first: until a terminal status is put,
+// Put implements tasks.Store. A process runs the tasks that it puts first: until a terminal status is put,
 // the log is written to the state as it grows.
-func (s *State) Put(_ context.Context, t tasks.Task) error {
+func (s *store) Put(_ context.Context, t tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
 		return err
 	}
+	t.Owner = s.owner
 	d.mu.Lock()
 	k := d.live[t.ID]
 	d.mu.Unlock()
@@ -175,9 +176,9 @@ func expires(t *tasks.Task) int64 {
 	return created + int64(t.TTL)
 }
 
-// MarkFetched implements tasks.State.
-func (s *State) MarkFetched(_ context.Context, owner, id string) error {
-	return s.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, owner)
+// MarkFetched implements tasks.Store.
+func (s *store) MarkFetched(_ context.Context, id string) error {
+	return s.exec("UPDATE task SET fetched = 1 WHERE id = ? AND owner = ?", id, s.owner)
 }
 
 // exec writes with one query.
@@ -192,8 +193,8 @@ func (s *State) exec(query string, args ...any) error {
 	}})
 }
 
-// Delete implements tasks.State.
-func (s *State) Delete(_ context.Context, owner, id string) error {
+// Delete implements tasks.Store.
+func (s *store) Delete(_ context.Context, id string) error {
 	d, err := s.open()
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 		d.mu.Lock()
 		k := d.live[one]
 		d.mu.Unlock()
-		if k != nil && k.owner == owner {
+		if k != nil && k.owner == s.owner {
 			k.log.Unback() // nothing more will be written of it
 			d.forget(one)
 		}
@@ -210,5 +211,5 @@ func (s *State) Delete(_ context.Context, owner, id string) error {
 	// Deleting a long log takes a while: that is the sweeper's work.
 	defer d.w.callSweeper()
 	return s.exec("UPDATE task SET expires = 0, keeper = NULL WHERE id IN (?, ?) AND owner = ?", id,
-		tasks.FilesID(id), owner)
+		tasks.FilesID(id), s.owner)
 }

@@ -11,13 +11,13 @@ import (
 	"runnel/tasks"
 )
 
-// Get implements tasks.State. If another process runs the task, its log is the output that was stored so far.
-func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
+// Get implements tasks.Store. If another process runs the task, its log is the output that was stored so far.
+func (s *store) Get(ctx context.Context, id string) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id, "outcome", d.o.Now().UnixNano())
+	r, err := d.current(ctx, s.owner, id, "outcome", d.o.Now().UnixNano())
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -31,13 +31,13 @@ func (s *State) Get(ctx context.Context, owner, id string) (tasks.Task, error) {
 	return r.Task, err
 }
 
-// Head implements tasks.State.
-func (s *State) Head(ctx context.Context, owner, id string) (tasks.Task, error) {
+// Head implements tasks.Store.
+func (s *store) Head(ctx context.Context, id string) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.current(ctx, owner, id, "NULL", d.o.Now().UnixNano())
+	r, err := d.current(ctx, s.owner, id, "NULL", d.o.Now().UnixNano())
 	r.Log = partials.Stored(d.output(&r), r.end)
 	return r.Task, err
 }
@@ -83,8 +83,8 @@ func (d *database) row(ctx context.Context, owner, id, outcomeColumn string, at 
 	return r, nil
 }
 
-// List implements tasks.State. The oldest first, the rest begins after the number of a task.
-func (s *State) List(ctx context.Context, owner string, direction tasks.Direction, from string,
+// List implements tasks.Store. The oldest first, the rest begins after the number of a task.
+func (s *store) List(ctx context.Context, direction tasks.Direction, from string,
 	n int) (list []tasks.Task, rest string, err error) {
 	d, err := s.open()
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *State) List(ctx context.Context, owner string, direction tasks.Directio
 		place, err = s.cursors.open(from)
 	default:
 		var r row
-		if r, err = d.row(ctx, owner, from, "NULL", now); errors.Is(err, tasks.ErrNotFound) {
+		if r, err = d.row(ctx, s.owner, from, "NULL", now); errors.Is(err, tasks.ErrNotFound) {
 			err = tasks.ErrCursor
 		}
 		place = r.number
@@ -108,7 +108,7 @@ func (s *State) List(ctx context.Context, owner string, direction tasks.Directio
 	if err != nil {
 		return nil, "", err
 	}
-	page, err := d.list(ctx, condition, owner, place, d.o.Now().UnixNano(), n+1)
+	page, err := d.list(ctx, condition, s.owner, place, d.o.Now().UnixNano(), n+1)
 	if err != nil {
 		return nil, "", err
 	}

@@ -73,10 +73,10 @@ func TestSQLiteRecovers(t *testing.T) {
 		s := openStore(t, o)
 		stores = append(stores, s)
 		all.Go(func() {
-			if err := s.Open(); err != nil {
+			if err := s.Recover(); err != nil {
 				t.Error(err)
 			}
-			if task, err := s.Get(context.Background(), "local", "lost"); err != nil ||
+			if task, err := s.Open("local").Get(context.Background(), "lost"); err != nil ||
 				task.Status != mcp.TaskFailed {
 				t.Errorf("lost: %s, %v", task.Status, err)
 			}
@@ -120,7 +120,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	other := openStore(t, Options{Dir: dir})
 	statetest.Put(t, other, statetest.Working("listed"))
 	other.die()
-	list, _, err := live.List(t.Context(), "local", tasks.OldestFirst, "", 10)
+	list, _, err := live.Open("local").List(t.Context(), tasks.OldestFirst, "", 10)
 	if i := slices.IndexFunc(list, func(t tasks.Task) bool { return t.ID == "listed" }); err != nil ||
 		i < 0 || list[i].Status != mcp.TaskFailed {
 		t.Errorf("listed: %+v, %v", list, err)
@@ -133,7 +133,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}
-	if err := stale.Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err,
+	if err := stale.Open("local").Put(t.Context(), statetest.Ended(late, mcp.TaskCompleted, "too late")); !errors.Is(err,
 		tasks.ErrFenced) {
 		t.Errorf("an end after the end: %v", err)
 	}

@@ -21,7 +21,7 @@ func TestLimitWhenTheClockIsSetBack(t *testing.T) {
 	before := statetest.Working("before")
 	before.CreatedAt = time.Now().Add(time.Hour)
 	statetest.Put(t, s, before, statetest.Working("behind"))
-	if err := s.Put(t.Context(), statetest.Working("one too many")); err == nil {
+	if err := s.Open("local").Put(t.Context(), statetest.Working("one too many")); err == nil {
 		t.Error("a second task in a minute is stored")
 	}
 }
@@ -94,7 +94,7 @@ func TestExpiredTaskThatRuns(t *testing.T) {
 			t.Errorf("list %s: %v, %v", name, list, err)
 		}
 	}
-	if found, err := s.Find(t.Context(), "local", running.ID()[:8], 2); err != nil || len(found) != 1 {
+	if found, err := s.Open("local").(*store).Find(t.Context(), running.ID()[:8], 2); err != nil || len(found) != 1 {
 		t.Errorf("found: %v, %v", found, err)
 	}
 	if task, err := here.Cancel(t.Context(), running.ID()); err != nil || task.Status != mcp.TaskCancelled {

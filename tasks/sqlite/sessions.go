@@ -8,16 +8,16 @@ import (
 	"runnel/tasks"
 )
 
-var _ tasks.Sessions = (*State)(nil)
+var _ tasks.Sessions = (*store)(nil)
 
 // Session implements tasks.Sessions.
-func (s *State) Session(ctx context.Context, owner, id string) (session []byte, version uint64, err error) {
+func (s *store) Session(ctx context.Context, id string) (session []byte, version uint64, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, 0, err
 	}
 	const query = "SELECT data, version FROM session WHERE owner = ? AND id = ? AND expires > ?"
-	err = d.read.QueryRowContext(ctx, query, owner, id, d.o.Now().UnixNano()).Scan(&session, &version)
+	err = d.read.QueryRowContext(ctx, query, s.owner, id, d.o.Now().UnixNano()).Scan(&session, &version)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, 0, nil
 	}
@@ -25,7 +25,7 @@ func (s *State) Session(ctx context.Context, owner, id string) (session []byte, 
 }
 
 // PutSession implements tasks.Sessions.
-func (s *State) PutSession(_ context.Context, owner, id string, session []byte,
+func (s *store) PutSession(_ context.Context, id string, session []byte,
 	version uint64) (uint64, error) {
 	d, err := s.open()
 	if err != nil {
@@ -40,10 +40,10 @@ func (s *State) PutSession(_ context.Context, owner, id string, session []byte,
 		}
 		if version == 0 {
 			changed, err = tx.change("INSERT INTO session (owner, id, data, version, expires) VALUES (?, ?, ?, 1, ?) "+
-				"ON CONFLICT DO NOTHING", owner, id, session, expires)
+				"ON CONFLICT DO NOTHING", s.owner, id, session, expires)
 		} else {
 			changed, err = tx.change("UPDATE session SET data = ?, version = version + 1, expires = ? "+
-				"WHERE owner = ? AND id = ? AND version = ?", session, expires, owner, id, version)
+				"WHERE owner = ? AND id = ? AND version = ?", session, expires, s.owner, id, version)
 		}
 		return err
 	}})
@@ -54,6 +54,6 @@ func (s *State) PutSession(_ context.Context, owner, id string, session []byte,
 }
 
 // DeleteSession implements tasks.Sessions.
-func (s *State) DeleteSession(_ context.Context, owner, id string) error {
-	return s.exec("DELETE FROM session WHERE owner = ? AND id = ?", owner, id)
+func (s *store) DeleteSession(_ context.Context, id string) error {
+	return s.exec("DELETE FROM session WHERE owner = ? AND id = ?", s.owner, id)
 }

@@ -12,11 +12,11 @@ import (
 	"runnel/tasks"
 )
 
-// Ask implements tasks.State.
-func (s *State) Ask(ctx context.Context, owner, id string) error {
-	err := s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+// Ask implements tasks.Shared.
+func (s *store) Ask(ctx context.Context, id string) error {
+	err := s.exec("UPDATE task SET asked = 1 WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, s.owner)
 	if err == nil { // one that no process runs ends now
-		_, err = s.Head(ctx, owner, id)
+		_, err = s.Head(ctx, id)
 	}
 	if errors.Is(err, tasks.ErrNotFound) {
 		err = nil
@@ -27,8 +27,8 @@ func (s *State) Ask(ctx context.Context, owner, id string) error {
 // heedInterval is how often a process that runs tasks looks for requests of others.
 const heedInterval = 250 * time.Millisecond
 
-// Heed implements tasks.State.
-func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
+// Heed implements tasks.Shared.
+func (s *store) Heed(ctx context.Context) (asked, fenced []string, err error) {
 	d, err := s.open()
 	if !pause.For(ctx, heedInterval) {
 		return nil, nil, context.Cause(ctx)
@@ -41,8 +41,13 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 		d.o.Log.Error().Str("file", d.lease.path).
 			Msg("somebody has removed the file that shows that this runnel is alive: making it again")
 	}
+	left := map[string]bool{} // those not found below have another keeper, or have ended here since
 	d.mu.Lock()
-	left := maps.Clone(d.live) // those not found below have another keeper, or have ended here meanwhile
+	for id, k := range d.live {
+		if k.owner == s.owner {
+			left[id] = true
+		}
+	}
 	d.mu.Unlock()
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var id string
@@ -53,15 +58,15 @@ func (s *State) Heed(ctx context.Context) (asked, fenced []string, err error) {
 			asked = append(asked, id)
 		}
 		return err
-	}, "SELECT id, asked FROM task WHERE keeper = ?", d.lease.name)
+	}, "SELECT id, asked FROM task WHERE keeper = ? AND owner = ?", d.lease.name, s.owner)
 	if err == nil {
 		fenced = slices.Collect(maps.Keys(left))
 	}
 	return asked, fenced, errors.Join(lost, err)
 }
 
-// Taken implements tasks.State.
-func (s *State) Taken(ctx context.Context, id string) (bool, error) {
+// Taken implements tasks.Shared.
+func (s *store) Taken(ctx context.Context, id string) (bool, error) {
 	d, err := s.open()
 	if err != nil {
 		return false, err
@@ -78,15 +83,15 @@ func (s *State) Taken(ctx context.Context, id string) (bool, error) {
 	return true, nil
 }
 
-// SetVariables implements tasks.State.
-func (s *State) SetVariables(_ context.Context, owner, id string, patch []byte) (merged []byte, err error) {
+// SetVariables implements tasks.Store.
+func (s *store) SetVariables(_ context.Context, id string, patch []byte) (merged []byte, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	err = d.w.do(job{do: func(tx *transaction) error {
 		var current []byte
-		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, owner)
+		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, s.owner)
 		if errors.Is(err, sql.ErrNoRows) {
 			return refusal{tasks.ErrEnded}
 		} else if err != nil {
@@ -116,8 +121,8 @@ const (
 	lookMost  = 400 * time.Millisecond
 )
 
-// Watch implements tasks.State. It polls, since the database does not announce changes.
-func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
+// Watch implements tasks.Shared. It polls, since the database does not announce changes.
+func (s *store) Watch(ctx context.Context, t *tasks.Task) error {
 	d, err := s.open()
 	if err != nil {
 		return err
@@ -131,6 +136,9 @@ func (s *State) Watch(ctx context.Context, t *tasks.Task) error {
 		}
 	}
 }
+
+// Lapsed implements tasks.Shared: a lock on a file needs no renewal.
+func (s *store) Lapsed() error { return nil }
 
 // look brings a task of another process up to date.
 func (d *database) look(ctx context.Context, t *tasks.Task) (changed bool, err error) {

@@ -94,13 +94,13 @@ func TestOpenWaitsForNoWriter(t *testing.T) {
 	dir := t.TempDir()
 	first := New(Options{Dir: dir})
 	defer first.Close()
-	if err := first.Open(); err != nil {
+	if err := first.Recover(); err != nil {
 		t.Fatal(err)
 	}
 	letGo := hold(t, dir)
 	began := time.Now()
 	second := New(Options{Dir: dir})
-	if _, err := second.Get(t.Context(), "me", "unknown"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := second.Open("me").Get(t.Context(), "unknown"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("reading: %v", err)
 	}
 	if err := second.Close(); err != nil {
@@ -126,7 +126,7 @@ func TestBusyIsToldToAll(t *testing.T) {
 	const waiting = 200
 	told := make(chan error, waiting)
 	for i := range waiting {
-		go func() { told <- s.Put(context.Background(), statetest.Working(fmt.Sprint(i))) }()
+		go func() { told <- s.Open("local").Put(context.Background(), statetest.Working(fmt.Sprint(i))) }()
 	}
 	watchdog := time.After(waiting * impatience / 2)
 	for range waiting {

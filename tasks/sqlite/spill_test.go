@@ -63,7 +63,7 @@ func TestLateHandleKeepsAll(t *testing.T) {
 	s := openStore(t, Options{Limits: tasks.Limits{MaxLive: 1, MaxStartsPerMinute: 1}})
 	r := statetest.NewRunner(t, run.Options{State: s})
 	run, want, done := spiller(t, r)
-	if _, err := s.Get(t.Context(), "local", run.ID()); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := s.Open("local").Get(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("before it has a handle: %v, want ErrNotFound", err)
 	}
 	if got := statetest.IDs(t, s, 10); len(got) > 0 {
@@ -74,7 +74,7 @@ func TestLateHandleKeepsAll(t *testing.T) {
 	}
 	close(done)
 	<-run.Ended()
-	task, err := s.Get(t.Context(), "local", run.ID())
+	task, err := s.Open("local").Get(t.Context(), run.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,10 +139,10 @@ func TestSpilledWithoutHandle(t *testing.T) {
 			t.Fatal("nothing was stored")
 		}
 		next := openStore(t, Options{Dir: s.Dir()})
-		if err := next.Open(); err != nil {
+		if err := next.Recover(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := next.Get(t.Context(), "local", run.ID()); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := next.Open("local").Get(t.Context(), run.ID()); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("got %v, want ErrNotFound", err)
 		}
 		awaitNoRows(t, s.Dir())

@@ -46,18 +46,29 @@ func New(o Options) *State {
 func (s *State) Dir() string { return s.o.Dir }
 
 // Exists reports whether the directory already holds a state, which may need recovery. It also reports true
-// if it cannot find out; then Open says why.
+// if it cannot find out; then Recover says why.
 func (s *State) Exists() bool {
 	_, err := os.Stat(filepath.Join(s.o.Dir, databaseFile))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Open opens the state if it is not open yet, and recovers the tasks of dead processes. It may be called
+// Recover opens the database if it is not open yet, and recovers the tasks of dead processes. It may be called
 // again after an error, as every other method does by itself.
-func (s *State) Open() error {
+func (s *State) Recover() error {
 	_, err := s.open()
 	return err
 }
+
+// Open implements tasks.State.
+func (s *State) Open(owner string) tasks.Store { return &store{s, owner} }
+
+// store is the tasks of an owner.
+type store struct {
+	*State
+	owner string
+}
+
+var _ tasks.Shared = (*store)(nil)
 
 func (s *State) open() (*database, error) {
 	s.mu.Lock()

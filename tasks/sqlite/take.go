@@ -11,13 +11,13 @@ import (
 // A detached task changes its keeper once: from the process that stored it to the supervisor that runs it. A
 // task that resumes changes it whenever its keeper is gone. All others follow what the keeper writes.
 
-// Take implements tasks.State.
-func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
+// Take implements tasks.Shared.
+func (s *store) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
 	d, err := s.open()
 	if err != nil {
 		return tasks.Task{}, err
 	}
-	r, err := d.row(ctx, t.Owner, t.ID, "outcome", d.o.Now().UnixNano())
+	r, err := d.row(ctx, s.owner, t.ID, "outcome", d.o.Now().UnixNano())
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -28,7 +28,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	var taken int64
 	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
 		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND (work IS NULL OR ?) AND keeper = ?",
-			d.lease.name, work, t.ID, t.Owner, resumes, r.keeper)
+			d.lease.name, work, t.ID, s.owner, resumes, r.keeper)
 		return err
 	}})
 	if err == nil && taken == 0 {
@@ -38,7 +38,7 @@ func (s *State) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return tasks.Task{}, err
 	}
 	// The keeper before has ended, or has not begun, so nothing more of its output will come.
-	if r, err = d.row(ctx, t.Owner, t.ID, "outcome", d.o.Now().UnixNano()); err != nil {
+	if r, err = d.row(ctx, s.owner, t.ID, "outcome", d.o.Now().UnixNano()); err != nil {
 		return tasks.Task{}, err
 	}
 	k := &backing{db: d, task: r.number, id: r.ID, owner: r.Owner, log: t.Log, segments: t.Segments,
@@ -73,8 +73,8 @@ func (k *backing) resume(ctx context.Context, r *row) error {
 	return err
 }
 
-// Left implements tasks.Resumer.
-func (s *State) Left(ctx context.Context, owner string) (list []tasks.Task, err error) {
+// Left implements tasks.Shared.
+func (s *store) Left(ctx context.Context) (list []tasks.Task, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, err
@@ -84,13 +84,13 @@ func (s *State) Left(ctx context.Context, owner string) (list []tasks.Task, err 
 		var keeper string
 		var created int64
 		err := scan(&t.ID, &t.Tool, &t.Status, &created, &t.TTL, &keeper, (*[]byte)(&t.Variables))
-		t.Owner, t.CreatedAt = owner, time.Unix(0, created)
+		t.Owner, t.CreatedAt = s.owner, time.Unix(0, created)
 		if err == nil && t.LeftAt(d.o.Now()) && d.gone(keeper) {
 			list = append(list, t)
 		}
 		return err
 	}, `SELECT id, tool, status, created, ttl, keeper, variables FROM task
 		WHERE keeper IS NOT NULL AND keeper <> ? AND owner = ? AND asked = 0 AND expires >= 0 AND instr(variables, '"'||?||'"') > 0`,
-		d.lease.name, owner, tasks.ResumeNote)
+		d.lease.name, s.owner, tasks.ResumeNote)
 	return list, err
 }

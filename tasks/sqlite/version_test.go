@@ -68,7 +68,7 @@ func TestStatesOfEveryVersion(t *testing.T) {
 				!fails.Outcome.Result.IsError {
 				t.Errorf("%+v", fails)
 			}
-			if err := s.MarkFetched(t.Context(), "local", ids[0]); err != nil {
+			if err := s.Open("local").MarkFetched(t.Context(), ids[0]); err != nil {
 				t.Error(err)
 			}
 			statetest.Put(t, s, statetest.Working("new"))

@@ -49,7 +49,7 @@ func TestSQLiteWithAStoppedReader(t *testing.T) {
 	flood.Delivered()
 	refused := func() bool {
 		began := time.Now()
-		err := s.Put(t.Context(), statetest.Working(tasks.NewID(s.o.Now())))
+		err := s.Open("local").Put(t.Context(), statetest.Working(tasks.NewID(s.o.Now())))
 		if err != nil && (!strings.Contains(err.Error(), "kill -CONT") ||
 			!strings.Contains(err.Error(), file+"-wal")) {
 			t.Errorf("refused: %v", err)

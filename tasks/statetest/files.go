@@ -27,7 +27,7 @@ func bytesOf(n int, seed byte) []byte {
 // keep stores files of a task, each of which is named by its number, and one that does not count.
 func keep(t *testing.T, s tasks.State, of tasks.Task, contents ...[]byte) {
 	t.Helper()
-	w := files.Create(s, of, 1<<20)
+	w := files.Create(s.Open(owner), of, 1<<20)
 	for i, content := range contents {
 		f, err := w.Write(t.Context(), bytes.NewReader(content))
 		if err != nil {
@@ -50,7 +50,7 @@ func keep(t *testing.T, s tasks.State, of tasks.Task, contents ...[]byte) {
 // read compares the files of a task, as a whole and from some positions on.
 func read(t *testing.T, s tasks.State, id string, contents ...[]byte) {
 	t.Helper()
-	set, err := files.Open(t.Context(), s, owner, id)
+	set, err := files.Open(t.Context(), s.Open(owner), id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,19 +90,19 @@ func keepsFiles(t *testing.T, s tasks.State) {
 		for range 2 {
 			read(t, s, id, contents...)
 		}
-		if _, err := files.Open(t.Context(), s, "other", id); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := files.Open(t.Context(), s.Open("other"), id); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("of another owner: %v", err)
 		}
 	}
-	if err := s.Delete(t.Context(), owner, "one"); err != nil {
+	if err := s.Open(owner).Delete(t.Context(), "one"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := files.Open(t.Context(), s, owner, "one"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := files.Open(t.Context(), s.Open(owner), "one"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("of a deleted task: %v", err)
 	}
 	read(t, s, "two", contents...)
 
-	none := files.Create(s, Get(t, s, "two"), 10)
+	none := files.Create(s.Open(owner), Get(t, s, "two"), 10)
 	if err := none.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -113,7 +113,7 @@ func keepsFiles(t *testing.T, s tasks.State) {
 	Put(t, s, old)
 	old.CreatedAt = time.Now().Add(-old.TTL)
 	keep(t, s, old, contents[1])
-	if _, err := files.Open(t.Context(), s, owner, "old"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := files.Open(t.Context(), s.Open(owner), "old"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("of an expired task: %v", err)
 	}
 }
@@ -126,11 +126,11 @@ func filesElsewhere(t *testing.T, here, there tasks.State) {
 		Put(t, here, task)
 		none := Working(id + "-aborted")
 		Put(t, here, none)
-		w := files.Create(here, none, 1<<20)
+		w := files.Create(here.Open(owner), none, 1<<20)
 		if _, err := w.Write(t.Context(), bytes.NewReader(contents[0])); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := files.Open(t.Context(), there, owner, none.ID); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := files.Open(t.Context(), there.Open(owner), none.ID); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("before they are complete: %v", err)
 		}
 		w.Abort()
@@ -157,7 +157,7 @@ func filesOfAnAttempt(t *testing.T, here, there tasks.Queue) {
 	} {
 		task := Working(id)
 		Put(t, here, task)
-		late := files.Create(here, task, 1<<20)
+		late := files.Create(here.Open(owner), task, 1<<20)
 		if _, err := late.Write(t.Context(), bytes.NewReader(content)); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +169,7 @@ func filesOfAnAttempt(t *testing.T, here, there tasks.Queue) {
 }
 
 // pruned shows that the files of a task that is forgotten are deleted with it, and count for no task.
-func pruned(t *testing.T, s Forgetter) {
+func pruned(t *testing.T, s tasks.State) {
 	t.Helper()
 	task := Working("with")
 	Put(t, s, task)
@@ -179,12 +179,12 @@ func pruned(t *testing.T, s Forgetter) {
 		t.Errorf("listed: %v", ids)
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 0 ||
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 0 ||
 		kept != 1 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
 	read(t, s, "with", []byte("text\n"))
-	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 1 ||
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 1 ||
 		kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}

@@ -53,26 +53,30 @@ func Put(t testing.TB, s tasks.State, list ...tasks.Task) {
 
 // TryPut stores a task. One that has ended is put as working first, unless it is there.
 func TryPut(s tasks.State, task tasks.Task) error {
-	if _, err := s.Head(context.Background(), task.Owner, task.ID); err != nil && task.Status.Terminal() {
+	store := s.Open(task.Owner)
+	if _, err := store.Head(context.Background(), task.ID); err != nil && task.Status.Terminal() {
 		working := task
 		working.Status, working.Outcome = mcp.TaskWorking, nil
-		if err := s.Put(context.Background(), working); err != nil {
+		if err := store.Put(context.Background(), working); err != nil {
 			return err
 		}
 	}
-	return s.Put(context.Background(), task)
+	return store.Put(context.Background(), task)
 }
+
+// Shared returns the store of the tasks of Working, which other processes find.
+func Shared(s tasks.State) tasks.Shared { return s.Open(owner).(tasks.Shared) }
 
 // Hide stores a new task without a handle.
 func Hide(s tasks.State, task tasks.Task) error {
 	task.Hidden = true
-	return s.Put(context.Background(), task)
+	return s.Open(task.Owner).Put(context.Background(), task)
 }
 
 // Get returns a task, or fails the test.
 func Get(t testing.TB, s tasks.State, id string) tasks.Task {
 	t.Helper()
-	task, err := s.Get(context.Background(), owner, id)
+	task, err := s.Open(owner).Get(context.Background(), id)
 	if err != nil {
 		t.Fatalf("%s: %v", id, err)
 	}
@@ -84,7 +88,7 @@ func IDs(t testing.TB, s tasks.State, n int) []string {
 	t.Helper()
 	var all []string
 	for cursor := ""; ; {
-		page, next, err := s.List(context.Background(), owner, tasks.OldestFirst, cursor, n)
+		page, next, err := s.Open(owner).List(context.Background(), tasks.OldestFirst, cursor, n)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 	for range 5 {
 		<-asked
 	}
-	if _, err := there.Take(t.Context(), Working(goesOn.ID()), []byte(`{}`)); err == nil {
+	if _, err := Shared(there).Take(t.Context(), Working(goesOn.ID()), []byte(`{}`)); err == nil {
 		t.Error("it was taken although its keeper lives")
 	}
 	a.Close()

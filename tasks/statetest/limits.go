@@ -20,7 +20,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		one, two := Working("one"), Working("two")
 		Put(t, here, one)
 		Put(t, there, two)
-		if err := here.Put(t.Context(), Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
+		if err := here.Open(owner).Put(t.Context(), Working("three")); !errors.Is(err, tasks.ErrTooManyLive) {
 			t.Errorf("a third: %v", err)
 		}
 		ending := Working("ending")
@@ -31,7 +31,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		foreign.Owner = "other"
 		Put(t, here, foreign)
 		Put(t, there, Ended(two, mcp.TaskCompleted, "done"))
-		if err := there.Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+		if err := there.Open(owner).Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
 			t.Errorf("a fourth: %v", err)
 		}
 	})
@@ -40,7 +40,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		all := []tasks.Task{Working("one"), Working("two"), Working("three")}
 		for i, s := range []tasks.State{here, there} {
 			Put(t, s, all[i])
-			w := files.Create(s, all[i], 1<<20)
+			w := files.Create(s.Open(owner), all[i], 1<<20)
 			f, err := w.Write(t.Context(), strings.NewReader("a file that is not complete yet"))
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 				}
 			}()
 		}
-		if err := there.Put(t.Context(), all[2]); !errors.Is(err, tasks.ErrTooManyLive) {
+		if err := there.Open(owner).Put(t.Context(), all[2]); !errors.Is(err, tasks.ErrTooManyLive) {
 			t.Errorf("a third: %v", err)
 		}
 		Put(t, here, Ended(all[0], mcp.TaskCompleted, "done"))
@@ -61,7 +61,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		keep(t, here, all[2], []byte("a file"))
 		Put(t, here, Ended(all[2], mcp.TaskCompleted, "done"))
 		Put(t, there, Ended(all[1], mcp.TaskCompleted, "done"))
-		if err := there.Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
+		if err := there.Open(owner).Put(t.Context(), Working("four")); !errors.Is(err, tasks.ErrTooManyStarts) {
 			t.Errorf("a fourth: %v", err)
 		}
 	})
@@ -77,7 +77,7 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		let := make(chan string, 40)
 		for i := range 40 {
 			all.Go(func() {
-				err := []tasks.State{here, there}[i%2].Put(t.Context(), Working(fmt.Sprint("a", i)))
+				err := []tasks.State{here, there}[i%2].Open(owner).Put(t.Context(), Working(fmt.Sprint("a", i)))
 				if err == nil {
 					let <- "in"
 				} else if !errors.Is(err, tasks.ErrTooManyLive) {

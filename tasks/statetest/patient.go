@@ -12,55 +12,65 @@ func Patient(q tasks.Queue) tasks.Queue { return patient{q} }
 
 type patient struct{ tasks.Queue }
 
-func (p patient) Put(ctx context.Context, t tasks.Task) error {
-	return again(ctx, func() error { return p.Queue.Put(ctx, t) })
+func (p patient) Open(owner string) tasks.Store {
+	return patientStore{p.Queue.Open(owner).(tasks.Shared)}
 }
 
-func (p patient) Get(ctx context.Context, owner, id string) (t tasks.Task, err error) {
-	err = again(ctx, func() (err error) { t, err = p.Queue.Get(ctx, owner, id); return err })
+type patientStore struct{ tasks.Shared }
+
+func (p patientStore) Put(ctx context.Context, t tasks.Task) error {
+	return again(ctx, func() error { return p.Shared.Put(ctx, t) })
+}
+
+func (p patientStore) Get(ctx context.Context, id string) (t tasks.Task, err error) {
+	err = again(ctx, func() (err error) { t, err = p.Shared.Get(ctx, id); return err })
 	return t, err
 }
 
-func (p patient) Head(ctx context.Context, owner, id string) (t tasks.Task, err error) {
-	err = again(ctx, func() (err error) { t, err = p.Queue.Head(ctx, owner, id); return err })
+func (p patientStore) Head(ctx context.Context, id string) (t tasks.Task, err error) {
+	err = again(ctx, func() (err error) { t, err = p.Shared.Head(ctx, id); return err })
 	return t, err
 }
 
-func (p patient) List(ctx context.Context, owner string, d tasks.Direction, from string, n int) (page []tasks.Task, next string, err error) {
-	err = again(ctx, func() (err error) { page, next, err = p.Queue.List(ctx, owner, d, from, n); return err })
+func (p patientStore) List(ctx context.Context, d tasks.Direction, from string, n int) (page []tasks.Task, next string, err error) {
+	err = again(ctx, func() (err error) { page, next, err = p.Shared.List(ctx, d, from, n); return err })
 	return page, next, err
 }
 
-func (p patient) Delete(ctx context.Context, owner, id string) error {
-	return again(ctx, func() error { return p.Queue.Delete(ctx, owner, id) })
+func (p patientStore) Delete(ctx context.Context, id string) error {
+	return again(ctx, func() error { return p.Shared.Delete(ctx, id) })
 }
 
-func (p patient) SetVariables(ctx context.Context, owner, id string, patch []byte) (all []byte, err error) {
-	err = again(ctx, func() (err error) { all, err = p.Queue.SetVariables(ctx, owner, id, patch); return err })
+func (p patientStore) SetVariables(ctx context.Context, id string, patch []byte) (all []byte, err error) {
+	err = again(ctx, func() (err error) { all, err = p.Shared.SetVariables(ctx, id, patch); return err })
 	return all, err
 }
 
-func (p patient) MarkFetched(ctx context.Context, owner, id string) error {
-	return again(ctx, func() error { return p.Queue.MarkFetched(ctx, owner, id) })
+func (p patientStore) MarkFetched(ctx context.Context, id string) error {
+	return again(ctx, func() error { return p.Shared.MarkFetched(ctx, id) })
 }
 
-func (p patient) Ask(ctx context.Context, owner, id string) error {
-	return again(ctx, func() error { return p.Queue.Ask(ctx, owner, id) })
+func (p patientStore) Ask(ctx context.Context, id string) error {
+	return again(ctx, func() error { return p.Shared.Ask(ctx, id) })
 }
 
-func (p patient) Take(ctx context.Context, t tasks.Task, work []byte) (taken tasks.Task, err error) {
-	err = again(ctx, func() (err error) { taken, err = p.Queue.Take(ctx, t, work); return err })
+func (p patientStore) Take(ctx context.Context, t tasks.Task, work []byte) (taken tasks.Task, err error) {
+	err = again(ctx, func() (err error) { taken, err = p.Shared.Take(ctx, t, work); return err })
 	return taken, err
 }
 
-// Left implements tasks.Resumer, as all queues do.
-func (p patient) Left(ctx context.Context, owner string) (left []tasks.Task, err error) {
-	err = again(ctx, func() (err error) { left, err = p.Queue.(tasks.Resumer).Left(ctx, owner); return err })
+func (p patientStore) Left(ctx context.Context) (left []tasks.Task, err error) {
+	err = again(ctx, func() (err error) { left, err = p.Shared.Left(ctx); return err })
 	return left, err
 }
 
-func (p patient) Watch(ctx context.Context, t *tasks.Task) error {
-	return again(ctx, func() error { return p.Queue.Watch(ctx, t) })
+func (p patientStore) Watch(ctx context.Context, t *tasks.Task) error {
+	return again(ctx, func() error { return p.Shared.Watch(ctx, t) })
+}
+
+func (p patientStore) Taken(ctx context.Context, id string) (is bool, err error) {
+	err = again(ctx, func() (err error) { is, err = p.Shared.Taken(ctx, id); return err })
+	return is, err
 }
 
 func (p patient) Offer(ctx context.Context, owner, id string, o tasks.Offer) error {
@@ -79,11 +89,6 @@ func (p patient) Announce(ctx context.Context, owner string, w *tasks.Worker) er
 func (p patient) Fleet(ctx context.Context, owner string) (workers []tasks.Worker, waiting map[string]tasks.Waiting, err error) {
 	err = again(ctx, func() (err error) { workers, waiting, err = p.Queue.Fleet(ctx, owner); return err })
 	return workers, waiting, err
-}
-
-func (p patient) Taken(ctx context.Context, id string) (is bool, err error) {
-	err = again(ctx, func() (err error) { is, err = p.Queue.Taken(ctx, id); return err })
-	return is, err
 }
 
 func (p patient) Order(ctx context.Context, owner string, o tasks.Order) error {

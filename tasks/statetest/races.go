@@ -27,15 +27,15 @@ func racesForTheEnd(t *testing.T, here, there tasks.State) {
 		var ended [2]error
 		all.Go(func() {
 			for range i % 4 { // so that either may be the first
-				_, _ = here.Head(t.Context(), owner, id)
+				_, _ = here.Open(owner).Head(t.Context(), id)
 			}
-			ended[0] = here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "here"))
+			ended[0] = here.Open(owner).Put(t.Context(), Ended(task, mcp.TaskCompleted, "here"))
 		})
 		all.Go(func() {
-			t2, err := there.Take(t.Context(), Working(id), []byte(`{"by":"a test"}`))
+			t2, err := Shared(there).Take(t.Context(), Working(id), []byte(`{"by":"a test"}`))
 			if ended[1] = err; err == nil {
 				taken++
-				ended[1] = there.Put(t.Context(), Ended(t2, mcp.TaskFailed, "there"))
+				ended[1] = there.Open(owner).Put(t.Context(), Ended(t2, mcp.TaskFailed, "there"))
 			}
 		})
 		all.Wait()
@@ -51,7 +51,7 @@ func racesForTheEnd(t *testing.T, here, there tasks.State) {
 				t.Fatalf("%s is %s, not %s", id, got.Status, want)
 			}
 		}
-		if err := there.Delete(t.Context(), owner, id); err != nil {
+		if err := there.Open(owner).Delete(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -63,7 +63,7 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	task := Working("a", "before\n")
 	Put(t, here, task)
 	Eventually(t, func() bool { return Get(t, there, "a").Log.Size() == 7 })
-	if _, err := there.Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
+	if _, err := Shared(there).Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("after\n")}); err != nil {
@@ -71,10 +71,10 @@ func formerKeeper(t *testing.T, here, there tasks.State) {
 	}
 	asking := task
 	asking.Status = mcp.TaskInputRequired
-	if err := here.Put(t.Context(), asking); !errors.Is(err, tasks.ErrFenced) {
+	if err := here.Open(owner).Put(t.Context(), asking); !errors.Is(err, tasks.ErrFenced) {
 		t.Errorf("a question: %v", err)
 	}
-	if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
+	if err := here.Open(owner).Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); !errors.Is(err,
 		tasks.ErrFenced) {
 		t.Errorf("an end: %v", err)
 	}
@@ -90,25 +90,25 @@ func formerKeepersNotes(t *testing.T, here, there tasks.State) {
 	own := map[string]string{"work": `{"runnel/work/one":1}`, "resume": `{"runnel/resume":"tool@1"}`,
 		"question": `{"runnel/question/question-for-ok":null,"runnel/answer/question-for-ok":null}`}
 	for name, patch := range own {
-		if _, err := here.SetVariables(t.Context(), owner, "a", []byte(patch)); err != nil {
+		if _, err := here.Open(owner).SetVariables(t.Context(), "a", []byte(patch)); err != nil {
 			t.Errorf("%s before: %v", name, err)
 		}
 	}
-	if _, err := here.SetVariables(t.Context(), owner, "a", []byte(`{"runnel/resume":null}`)); err != nil {
+	if _, err := here.Open(owner).SetVariables(t.Context(), "a", []byte(`{"runnel/resume":null}`)); err != nil {
 		t.Error(err)
 	}
-	if _, err := there.Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
+	if _, err := Shared(there).Take(t.Context(), Working("a"), []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	for name, patch := range own {
-		if _, err := here.SetVariables(t.Context(), owner, "a", []byte(patch)); !errors.Is(err, tasks.ErrFenced) {
+		if _, err := here.Open(owner).SetVariables(t.Context(), "a", []byte(patch)); !errors.Is(err, tasks.ErrFenced) {
 			t.Errorf("%s of the keeper before: %v", name, err)
 		}
-		if _, err := there.SetVariables(t.Context(), owner, "a", []byte(patch)); err != nil {
+		if _, err := there.Open(owner).SetVariables(t.Context(), "a", []byte(patch)); err != nil {
 			t.Errorf("%s of the keeper: %v", name, err)
 		}
 	}
-	if _, err := here.SetVariables(t.Context(), owner, "a",
+	if _, err := here.Open(owner).SetVariables(t.Context(), "a",
 		[]byte(`{"mine":1,"runnel/answer/question-for-ok":{"result":{"action":"accept"}}}`)); err != nil {
 		t.Errorf("an answer: %v", err)
 	}
@@ -128,7 +128,7 @@ func seenWhole(t *testing.T, here, there tasks.State) {
 		seen := make(chan error, 1)
 		go func() {
 			for {
-				got, err := there.Get(context.WithoutCancel(t.Context()), owner, id)
+				got, err := there.Open(owner).Get(context.WithoutCancel(t.Context()), id)
 				switch {
 				case err == nil && !got.Status.Terminal():
 					continue
@@ -162,7 +162,7 @@ func variablesAtTheEnd(t *testing.T, here, there tasks.State) {
 		var merged []byte
 		all.Go(func() {
 			var err error
-			if merged, err = there.SetVariables(t.Context(), owner, id,
+			if merged, err = there.Open(owner).SetVariables(t.Context(), id,
 				[]byte(`{"late":true}`)); err != nil && !errors.Is(err, tasks.ErrEnded) {
 				t.Error(err)
 			}
@@ -185,11 +185,11 @@ func pagesWhileWriting(t *testing.T, here, there tasks.State) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		for i := range sized(200, 5000) {
-			if err := here.Delete(t.Context(), owner, fmt.Sprint("goes", i)); err != nil {
+			if err := here.Open(owner).Delete(t.Context(), fmt.Sprint("goes", i)); err != nil {
 				t.Error(err)
 				return
 			}
-			if err := here.Put(t.Context(), Working(fmt.Sprint("goes", i+30))); err != nil {
+			if err := here.Open(owner).Put(t.Context(), Working(fmt.Sprint("goes", i+30))); err != nil {
 				t.Error(err)
 				return
 			}
@@ -211,35 +211,36 @@ func ownersApart(t *testing.T, here, there tasks.State) {
 	Put(t, here, task)
 	const other = "other"
 	ctx := t.Context()
-	if _, err := there.Get(ctx, other, "a"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := there.Open(other).Get(ctx, "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("get: %v", err)
 	}
-	if _, err := there.Head(ctx, other, "a"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := there.Open(other).Head(ctx, "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("head: %v", err)
 	}
-	if list, _, err := there.List(ctx, other, tasks.OldestFirst, "", 10); err != nil || len(list) > 0 {
+	if list, _, err := there.Open(other).List(ctx, tasks.OldestFirst, "", 10); err != nil || len(list) > 0 {
 		t.Errorf("list: %v, %v", list, err)
 	}
 	theirs := Working("a")
 	theirs.Owner = other
-	if _, err := there.Take(ctx, theirs, []byte(`{}`)); err == nil {
+	others := there.Open(other).(tasks.Shared)
+	if _, err := others.Take(ctx, theirs, []byte(`{}`)); err == nil {
 		t.Error("taken")
 	}
-	if err := there.Watch(ctx, &theirs); !errors.Is(err, tasks.ErrNotFound) {
+	if err := others.Watch(ctx, &theirs); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("watch: %v", err)
 	}
-	if _, err := there.SetVariables(ctx, other, "a", []byte(`{"v":1}`)); !errors.Is(err, tasks.ErrEnded) {
+	if _, err := there.Open(other).SetVariables(ctx, "a", []byte(`{"v":1}`)); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("variables: %v", err)
 	}
-	for name, err := range map[string]error{"ask": there.Ask(ctx, other, "a"),
-		"fetched": there.MarkFetched(ctx, other, "a"), "delete": there.Delete(ctx, other, "a")} {
+	for name, err := range map[string]error{"ask": others.Ask(ctx, "a"),
+		"fetched": there.Open(other).MarkFetched(ctx, "a"), "delete": there.Open(other).Delete(ctx, "a")} {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	over, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
-	if asked, _, _ := here.Heed(over); len(asked) > 0 {
+	if asked, _, _ := Shared(here).Heed(over); len(asked) > 0 {
 		t.Error("asked to cancel by another owner")
 	}
 	if got := Get(t, there, "a"); got.Status != mcp.TaskWorking || len(got.Variables) > 0 {

@@ -72,15 +72,14 @@ func LongLog(t *testing.T, s tasks.State) (id string, kept int) {
 	return run.ID(), kept
 }
 
-// Finder is a state that finds tasks by the beginnings of their ids.
-type Finder interface {
-	tasks.State
-	Find(ctx context.Context, owner, prefix string, most int) ([]string, error)
+// finder is a store that finds tasks by the beginnings of their ids.
+type finder interface {
+	Find(ctx context.Context, prefix string, most int) ([]string, error)
 }
 
 // Find shows that tasks are found by the beginnings of their ids, unless they have expired, and hidden ones
 // only where calls are shown too.
-func Find(t *testing.T, s, calls Finder) {
+func Find(t *testing.T, s, calls tasks.State) {
 	t.Helper()
 	old := Ended(Working("ab2"), mcp.TaskCompleted, "done")
 	old.CreatedAt = time.Now().Add(-old.TTL)
@@ -89,7 +88,7 @@ func Find(t *testing.T, s, calls Finder) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		state  Finder
+		state  tasks.State
 		prefix string
 		most   int
 		want   string
@@ -97,37 +96,35 @@ func Find(t *testing.T, s, calls Finder) {
 		{s, "ab", 5, "ab1 ab3"}, {s, "ab", 1, "ab1"}, {s, "b", 5, "b"}, {s, "*", 5, ""},
 		{calls, "ab", 5, "ab1 ab3 ab4"},
 	} {
-		if ids, err := c.state.Find(t.Context(), owner, c.prefix, c.most); err != nil ||
+		if ids, err := c.state.Open(owner).(finder).Find(t.Context(), c.prefix, c.most); err != nil ||
 			strings.Join(ids, " ") != c.want {
 			t.Errorf("%s: %v, %v", c.prefix, ids, err)
 		}
 	}
 }
 
-// Forgetter is a state that can be pruned.
-type Forgetter interface {
-	tasks.State
-	Forget(ctx context.Context, owner string, before time.Time, force bool) (gone []tasks.Task,
-		kept int, err error)
+// forgetter is a store that can be pruned.
+type forgetter interface {
+	Forget(ctx context.Context, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
 // Forget shows that ended tasks are pruned if their results were fetched, and the others only by force.
-func Forget(t *testing.T, s Forgetter) {
+func Forget(t *testing.T, s tasks.State) {
 	t.Helper()
 	pruned(t, s)
 	for _, id := range []string{"a", "b", "c"} {
 		Put(t, s, Ended(Working(id, "line\n"), mcp.TaskCompleted, "done"))
 	}
 	Put(t, s, Working("d"))
-	if err := s.MarkFetched(t.Context(), owner, "b"); err != nil {
+	if err := s.Open(owner).MarkFetched(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Forget(t.Context(), owner, later, false); err != nil || len(gone) != 1 ||
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 1 ||
 		gone[0].ID != "b" || kept != 2 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
-	if gone, kept, err := s.Forget(t.Context(), owner, later, true); err != nil || len(gone) != 2 ||
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 2 ||
 		kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
@@ -144,7 +141,7 @@ func Unresponsive(t *testing.T, s tasks.State, pause, resume func(), sweep func(
 	pause()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	err := s.Put(ctx, Working("b"))
+	err := s.Open(owner).Put(ctx, Working("b"))
 	resume()
 	if !errors.Is(err, tasks.ErrBusy) || !strings.Contains(err.Error(), "has not answered") {
 		t.Errorf("%v", err)

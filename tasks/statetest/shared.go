@@ -2,6 +2,7 @@ package statetest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ func RunShared(t *testing.T, open func(t *testing.T) (here, there tasks.State)) 
 	for name, test := range map[string]func(t *testing.T, here, there tasks.State){
 		"follows":                  follows,
 		"cancels elsewhere":        cancelsElsewhere,
+		"heeds its own":            heedsItsOwn,
 		"one end":                  oneEnd,
 		"variables from elsewhere": variablesFromElsewhere,
 		"takes":                    takes,
@@ -102,6 +104,26 @@ func cancelsElsewhere(t *testing.T, here, there tasks.State) {
 	}
 }
 
+// A store heeds what is asked of its owner's tasks, and not of those of another owner in the same process.
+func heedsItsOwn(t *testing.T, here, there tasks.State) {
+	const other = "other"
+	theirs := Working("theirs")
+	theirs.Owner = other
+	Put(t, here, Working("mine"), theirs)
+	for _, id := range []string{"theirs", "theirs"} {
+		if err := there.Open(other).(tasks.Shared).Ask(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		Eventually(t, func() bool {
+			asked, _, err := here.Open(other).(tasks.Shared).Heed(t.Context())
+			return err == nil && slices.Equal(asked, []string{id})
+		})
+		if asked, fenced, err := Shared(here).Heed(t.Context()); err != nil || len(asked)+len(fenced) > 0 {
+			t.Errorf("asked %v, fenced %v, %v", asked, fenced, err)
+		}
+	}
+}
+
 // A task that ends while others cancel it and look at it ends once, and all see the same end.
 func oneEnd(t *testing.T, here, there tasks.State) {
 	a, b := NewRunner(t, run.Options{State: here, Owner: owner}),
@@ -138,7 +160,7 @@ func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
 	var all sync.WaitGroup
 	for i, s := range []tasks.State{here, there, here, there} {
 		all.Go(func() {
-			if _, err := s.SetVariables(t.Context(), owner, "a",
+			if _, err := s.Open(owner).SetVariables(t.Context(), "a",
 				[]byte(`{"v`+string(rune('0'+i))+`":1}`)); err != nil {
 				t.Error(err)
 			}
@@ -155,14 +177,14 @@ func variablesFromElsewhere(t *testing.T, here, there tasks.State) {
 func takes(t *testing.T, here, there tasks.State) {
 	task := Working("a")
 	Put(t, here, task)
-	taken, err := there.Take(t.Context(), Working("a"), []byte(`{"by":"a test"}`))
+	taken, err := Shared(there).Take(t.Context(), Working("a"), []byte(`{"by":"a test"}`))
 	if err != nil || !taken.Detached {
 		t.Fatalf("%+v, %v", taken, err)
 	}
-	if is, err := here.Taken(t.Context(), "a"); err != nil || !is {
+	if is, err := Shared(here).Taken(t.Context(), "a"); err != nil || !is {
 		t.Errorf("taken: %t, %v", is, err)
 	}
-	if _, err := here.Take(t.Context(), Working("a"), []byte(`{}`)); err == nil {
+	if _, err := Shared(here).Take(t.Context(), Working("a"), []byte(`{}`)); err == nil {
 		t.Error("it was taken twice")
 	}
 	Put(t, there, Ended(taken, mcp.TaskCompleted, "done"))

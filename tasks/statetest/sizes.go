@@ -116,7 +116,7 @@ func bigResult(t *testing.T, here, there tasks.State) {
 		t.Error("the result is not what was stored")
 	}
 	begun := time.Now()
-	if _, err := there.Head(t.Context(), owner, "a"); err != nil {
+	if _, err := there.Open(owner).Head(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
 	t.Logf("its head was read in %v", time.Since(begun))
@@ -130,10 +130,10 @@ func manyTasks(t *testing.T, here, there tasks.State) {
 	for i := range n {
 		task := Working(fmt.Sprintf("task%06d", i))
 		want = append(want, task.ID)
-		if err := here.Put(t.Context(), task); err != nil {
+		if err := here.Open(owner).Put(t.Context(), task); err != nil {
 			t.Fatal(err)
 		}
-		if err := here.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
+		if err := here.Open(owner).Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,11 +155,11 @@ func expires(t *testing.T, here, there tasks.State) {
 	task.TTL = time.Second
 	Put(t, here, task, Working("b"))
 	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
-	if _, err := there.Get(t.Context(), owner, "a"); err != nil && time.Since(task.CreatedAt) < task.TTL {
+	if _, err := there.Open(owner).Get(t.Context(), "a"); err != nil && time.Since(task.CreatedAt) < task.TTL {
 		t.Error(err)
 	}
 	Eventually(t, func() bool { return slices.Equal(IDs(t, there, 10), []string{"b"}) })
-	if _, err := there.Head(t.Context(), owner, "a"); err == nil {
+	if _, err := there.Open(owner).Head(t.Context(), "a"); err == nil {
 		t.Error("it is still found")
 	}
 }

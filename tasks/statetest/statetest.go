@@ -39,13 +39,13 @@ func Run(t *testing.T, open func(t *testing.T) tasks.State) {
 
 // A session is stored as long as its version is the one that was seen, and is its owner's only.
 func sessions(t *testing.T, s tasks.State) {
-	store, ok := s.(tasks.Sessions)
+	store, ok := s.Open(owner).(tasks.Sessions)
 	if !ok {
 		t.Skip("it does not outlive the process")
 	}
 	put := func(session string, version uint64) uint64 {
 		t.Helper()
-		stored, err := store.PutSession(t.Context(), owner, "ID", []byte(session), version)
+		stored, err := store.PutSession(t.Context(), "ID", []byte(session), version)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func sessions(t *testing.T, s tasks.State) {
 	}
 	find := func(of, id, want string, wantVersion uint64) {
 		t.Helper()
-		if session, version, err := store.Session(t.Context(), of, id); err != nil ||
+		if session, version, err := s.Open(of).(tasks.Sessions).Session(t.Context(), id); err != nil ||
 			string(session) != want || version != wantVersion {
 			t.Errorf("session %s of %s: %q, %d, %v; want %q, %d", id, of, session, version, err, want,
 				wantVersion)
@@ -73,7 +73,7 @@ func sessions(t *testing.T, s tasks.State) {
 		find("other", "ID", "", 0)
 		find(owner, "id.that>nobody*issued", "", 0)
 		for range 2 {
-			if err := store.DeleteSession(t.Context(), owner, "ID"); err != nil {
+			if err := store.DeleteSession(t.Context(), "ID"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -110,7 +110,7 @@ func pages(t *testing.T, s tasks.State) {
 		}
 	}
 	for before, from := "", len(want); ; from-- {
-		page, rest, err := s.List(t.Context(), owner, tasks.NewestFirst, before, 3)
+		page, rest, err := s.Open(owner).List(t.Context(), tasks.NewestFirst, before, 3)
 		if last := page[max(len(page)-1, 0):]; from > 3 && (len(last) == 0 || rest != last[0].ID) || from <= 3 && rest != "" {
 			t.Errorf("the newest before %q: the rest begins at %q", before, rest)
 		}
@@ -127,12 +127,12 @@ func pages(t *testing.T, s tasks.State) {
 		before = want[from-1]
 	}
 	for _, unknown := range []string{"unknown", "task4"} { // which is another owner's
-		if _, _, err := s.List(t.Context(), owner, tasks.NewestFirst, unknown, 3); !errors.Is(err, tasks.ErrCursor) {
+		if _, _, err := s.Open(owner).List(t.Context(), tasks.NewestFirst, unknown, 3); !errors.Is(err, tasks.ErrCursor) {
 			t.Errorf("before %s: %v, want ErrCursor", unknown, err)
 		}
 	}
 	for i := range 20 {
-		if err := s.Delete(t.Context(), owner, fmt.Sprint("task", i)); err != nil {
+		if err := s.Open(owner).Delete(t.Context(), fmt.Sprint("task", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,7 +140,7 @@ func pages(t *testing.T, s tasks.State) {
 		t.Fatalf("after deletions: got %v, want %v", got, want)
 	}
 	for _, cursor := range []string{"!", "-1", "zzzz"} {
-		if _, _, err := s.List(t.Context(), "local", tasks.OldestFirst, cursor, 1); !errors.Is(err, tasks.ErrCursor) {
+		if _, _, err := s.Open("local").List(t.Context(), tasks.OldestFirst, cursor, 1); !errors.Is(err, tasks.ErrCursor) {
 			t.Errorf("cursor %q: got %v, want ErrCursor", cursor, err)
 		}
 	}
@@ -153,7 +153,7 @@ func hides(t *testing.T, s tasks.State) {
 	Put(t, s, Working("mine"), old)
 	for _, c := range []struct{ owner, id string }{{"other", "mine"}, {"local", "old"},
 		{"local", "unknown"}} {
-		if _, err := s.Get(t.Context(), c.owner, c.id); !errors.Is(err, tasks.ErrNotFound) {
+		if _, err := s.Open(c.owner).Get(t.Context(), c.id); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("%v: got %v, want ErrNotFound", c, err)
 		}
 	}
@@ -166,7 +166,7 @@ func hides(t *testing.T, s tasks.State) {
 func deletes(t *testing.T, s tasks.State) {
 	runs := Working("runs")
 	Put(t, s, runs)
-	if err := s.Delete(t.Context(), "other", "runs"); err != nil {
+	if err := s.Open("other").Delete(t.Context(), "runs"); err != nil {
 		t.Error(err)
 	}
 	if err := runs.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
@@ -177,14 +177,14 @@ func deletes(t *testing.T, s tasks.State) {
 		t.Errorf("%s, %q", got.Status, ReadAll(t, got.Log))
 	}
 	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
-	if err := s.Delete(t.Context(), "other", "a"); err != nil {
+	if err := s.Open("other").Delete(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
 	Get(t, s, "a")
-	if err := s.Delete(t.Context(), owner, "a"); err != nil {
+	if err := s.Open(owner).Delete(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
-	if _, err := s.Get(t.Context(), owner, "a"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := s.Open(owner).Get(t.Context(), "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("deleted: %v, want ErrNotFound", err)
 	}
 }
@@ -197,23 +197,23 @@ func variables(t *testing.T, s tasks.State) {
 		{`{"a":1,"b":2}`, `{"a":1,"b":2}`},
 		{`{"a":null,"c":3}`, `{"b":2,"c":3}`},
 	} {
-		if got, err := s.SetVariables(t.Context(), owner, "a", []byte(c.patch)); err != nil ||
+		if got, err := s.Open(owner).SetVariables(t.Context(), "a", []byte(c.patch)); err != nil ||
 			string(got) != c.want {
 			t.Errorf("%s: %s, %v; want %s", c.patch, got, err, c.want)
 		}
 	}
 	var refused *rpc.Error
-	if _, err := s.SetVariables(t.Context(), owner, "a", []byte("[]")); !errors.As(err, &refused) {
+	if _, err := s.Open(owner).SetVariables(t.Context(), "a", []byte("[]")); !errors.As(err, &refused) {
 		t.Errorf("a list: %v", err)
 	}
-	if _, err := s.SetVariables(t.Context(), "other", "a", []byte("{}")); !errors.Is(err, tasks.ErrEnded) {
+	if _, err := s.Open("other").SetVariables(t.Context(), "a", []byte("{}")); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("another owner: %v", err)
 	}
 	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
 	if got := Get(t, s, "a").Variables; string(got) != `{"b":2,"c":3}` {
 		t.Errorf("in the end: %s", got)
 	}
-	if _, err := s.SetVariables(t.Context(), owner, "a", []byte(`{"a":1}`)); !errors.Is(err, tasks.ErrEnded) {
+	if _, err := s.Open(owner).SetVariables(t.Context(), "a", []byte(`{"a":1}`)); !errors.Is(err, tasks.ErrEnded) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func variables(t *testing.T, s tasks.State) {
 func head(t *testing.T, s tasks.State) {
 	Put(t, s, Ended(Working("a", "line\n"), mcp.TaskFailed, "done"))
 	whole := Get(t, s, "a")
-	h, err := s.Head(t.Context(), owner, "a")
+	h, err := s.Open(owner).Head(t.Context(), "a")
 	if err != nil || h.Status != whole.Status || h.StatusMessage != whole.StatusMessage ||
 		!h.UpdatedAt.Equal(whole.UpdatedAt) || h.TTL != whole.TTL {
 		t.Errorf("%+v, %v; want %+v", h, err, whole)
@@ -230,7 +230,7 @@ func head(t *testing.T, s tasks.State) {
 	if got := ReadAll(t, h.Log); got != "line\n" {
 		t.Errorf("its log: %q", got)
 	}
-	if _, err := s.Head(t.Context(), "other", "a"); !errors.Is(err, tasks.ErrNotFound) {
+	if _, err := s.Open("other").Head(t.Context(), "a"); !errors.Is(err, tasks.ErrNotFound) {
 		t.Errorf("another owner: %v", err)
 	}
 }
@@ -251,7 +251,7 @@ func arguments(t *testing.T, s tasks.State) {
 	}
 	check := func(id, want string) {
 		t.Helper()
-		h, err := s.Head(t.Context(), owner, id)
+		h, err := s.Open(owner).Head(t.Context(), id)
 		if got := Get(t, s, id).Arguments; string(got) != want || string(h.Arguments) != want || err != nil {
 			t.Errorf("%s: %s, its head %s, %v; want %s", id, got, h.Arguments, err, want)
 		}
@@ -260,7 +260,7 @@ func arguments(t *testing.T, s tasks.State) {
 	check("other", "")
 	Put(t, s, Ended(task, mcp.TaskCompleted, "done"))
 	check("a", want)
-	page, _, err := s.List(t.Context(), owner, tasks.OldestFirst, "", 3)
+	page, _, err := s.Open(owner).List(t.Context(), tasks.OldestFirst, "", 3)
 	if a := Get(t, s, "a"); a.Client != "host" || err != nil || page[0].Client+page[1].Client != "host" {
 		t.Errorf("the client: %q, in the list %+v, %v", a.Client, page, err)
 	}
@@ -280,7 +280,7 @@ func endsHidden(t *testing.T, s tasks.State) {
 	if got := IDs(t, s, 10); len(got) > 0 {
 		t.Errorf("it is hidden, and listed: %v", got)
 	}
-	if err := s.Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
+	if err := s.Open(owner).Put(t.Context(), Ended(task, mcp.TaskCompleted, "done")); err != nil {
 		t.Fatal(err)
 	}
 	if got := Get(t, s, "a"); got.Status != mcp.TaskCompleted || got.Outcome == nil ||
@@ -291,15 +291,18 @@ func endsHidden(t *testing.T, s tasks.State) {
 
 // Asking is not an error, even if the task has ended or is unknown; Heed ends with its context.
 func asks(t *testing.T, s tasks.State) {
+	if _, ok := s.Open(owner).(tasks.Shared); !ok {
+		t.Skip("no other process finds its tasks")
+	}
 	Put(t, s, Ended(Working("a"), mcp.TaskCompleted, "done"))
 	for _, id := range []string{"a", "unknown"} {
-		if err := s.Ask(t.Context(), owner, id); err != nil {
+		if err := Shared(s).Ask(t.Context(), id); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if asked, fenced, _ := s.Heed(ctx); len(asked)+len(fenced) > 0 {
+	if asked, fenced, _ := Shared(s).Heed(ctx); len(asked)+len(fenced) > 0 {
 		t.Errorf("asked %v, fenced %v", asked, fenced)
 	}
 }

@@ -16,12 +16,13 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/tasks"
 	"runnel/tasks/run"
+	"runnel/tasks/statetest/fake"
 	"runnel/tools/config"
 )
 
 // state is a state in memory that several runners share, as processes share one on disk.
 type state struct {
-	*tasks.Memory
+	fake.Alone
 	mu       sync.Mutex
 	values   map[string][]byte
 	versions map[string]uint64
@@ -29,16 +30,16 @@ type state struct {
 }
 
 func newState() *state {
-	return &state{Memory: tasks.NewMemory(), values: map[string][]byte{}, versions: map[string]uint64{}}
+	return &state{Alone: fake.Memory(), values: map[string][]byte{}, versions: map[string]uint64{}}
 }
 
-func (s *state) Session(_ context.Context, _, id string) ([]byte, uint64, error) {
+func (s *state) Session(_ context.Context, id string) ([]byte, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.values[id], s.versions[id], s.fails
 }
 
-func (s *state) PutSession(_ context.Context, _, id string, value []byte, version uint64) (uint64, error) {
+func (s *state) PutSession(_ context.Context, id string, value []byte, version uint64) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.versions[id] != version {
@@ -49,7 +50,7 @@ func (s *state) PutSession(_ context.Context, _, id string, value []byte, versio
 	return s.versions[id], nil
 }
 
-func (s *state) DeleteSession(context.Context, string, string) error { return nil }
+func (s *state) DeleteSession(context.Context, string) error { return nil }
 
 // process is a process with a scheduler. Its tools take some time.
 type process struct {
@@ -64,14 +65,14 @@ type process struct {
 	log     bytes.Buffer
 }
 
-func start(t *testing.T, store tasks.State, list ...Entry) *process {
+func start(t *testing.T, store tasks.Store, list ...Entry) *process {
 	p := &process{Scheduler: New(), began: time.Now()}
 	p.now = func() time.Time {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return time.Now().Add(p.skew).Round(0)
 	}
-	runner := run.NewRunner(run.Options{State: store})
+	runner := run.NewRunner(run.Options{State: fake.State{store}})
 	t.Cleanup(runner.Close)
 	p.Replace(list)
 	p.Run(runner, p, zerolog.New(logged{p}))
@@ -278,7 +279,7 @@ func TestFailures(t *testing.T) {
 // Entries change with the config; one that stays the same goes on, without a state that is shared, too.
 func TestReplace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, tasks.NewMemory(), entries(t, "'@every 10s'")...)
+		p := start(t, fake.Memory(), entries(t, "'@every 10s'")...)
 		time.Sleep(9999 * time.Millisecond)
 		p.Replace(entries(t, "'@every 10s'"))
 		time.Sleep(2 * time.Second)

@@ -18,21 +18,20 @@ import (
 	"runnel/tasks"
 	"runnel/tasks/methods"
 	"runnel/tasks/run"
+	"runnel/tasks/statetest/fake"
 	"runnel/tools"
 	"runnel/tools/config"
 )
 
 // noting is a state in memory whose tasks could go on in another process. It counts what is noted.
 type noting struct {
-	*tasks.Memory
+	fake.Alone
 	writes, bytes int // of variables
 	most, last    int // bytes of the variables of a task, at most and after the last write
 }
 
-func (*noting) Left(context.Context, string) ([]tasks.Task, error) { return nil, nil }
-
-func (n *noting) SetVariables(ctx context.Context, owner, id string, patch []byte) ([]byte, error) {
-	merged, err := n.Memory.SetVariables(ctx, owner, id, patch)
+func (n *noting) SetVariables(ctx context.Context, id string, patch []byte) ([]byte, error) {
+	merged, err := n.Alone.SetVariables(ctx, id, patch)
 	if bytes.Contains(patch, []byte(tasks.WorkPrefix)) && tasks.Resumes(merged) != "" {
 		n.writes++
 		n.bytes += len(merged)
@@ -50,7 +49,7 @@ type called struct {
 
 // callSteps calls the tool run of a config twice, whose other tools do what a function says, and returns how
 // the second call ended; both must end alike. The function gets the argument x of the tool.
-func callSteps(t *testing.T, state tasks.State, text, arguments string,
+func callSteps(t *testing.T, state tasks.Store, text, arguments string,
 	do func(tool, x string) (string, error)) called {
 	t.Helper()
 	var ends []called
@@ -85,7 +84,7 @@ func callSteps(t *testing.T, state tasks.State, text, arguments string,
 			}
 		}
 		srv := rpc.NewServer(nil)
-		runner := run.NewRunner(run.Options{State: state})
+		runner := run.NewRunner(run.Options{State: fake.State{state}})
 		methods.Register(srv, runner)
 		tools.Serve(srv, registry, runner, tools.ServeOptions{FallbackTools: "never"})
 		inReader, in := io.Pipe()
@@ -176,7 +175,7 @@ func TestRuns(t *testing.T) {
 		if strings.Contains(text, "input") {
 			arguments = `{"n":5}`
 		}
-		got := callSteps(t, tasks.NewMemory(), "    "+text, arguments, func(tool, x string) (string, error) {
+		got := callSteps(t, fake.Memory(), "    "+text, arguments, func(tool, x string) (string, error) {
 			if tool == "b" {
 				return "", errors.New("no")
 			}
@@ -193,7 +192,7 @@ func TestRuns(t *testing.T) {
 
 // Items are noted with little more than a write each, and leave little behind. More than a thousand are refused.
 func TestNotesOfManyItems(t *testing.T) {
-	state := &noting{Memory: tasks.NewMemory()}
+	state := &noting{Alone: fake.Memory()}
 	list := func(n int) string {
 		return `{"list":` + strings.ReplaceAll(fmt.Sprintf("[%*s]", n, "1"), " ", "0,") + `}`
 	}
@@ -219,7 +218,7 @@ func TestNotesOfManyItems(t *testing.T) {
 
 // Arguments that are too long to be stored do not fail the call: it only cannot go on in another process.
 func TestLongArguments(t *testing.T) {
-	state := &noting{Memory: tasks.NewMemory()}
+	state := &noting{Alone: fake.Memory()}
 	const text = `    {input: {x: {type: string}}, steps: [{id: one, tool: a, with: {x: "{{x}}"}}]}`
 	said := func(_, x string) (string, error) { return fmt.Sprint(len(x)), nil }
 	for length, line := range map[int]string{20_000: "", 200_000: "[the arguments have 200008 bytes: more than 131072 are not stored: these steps end with this runnel]\n",

@@ -747,7 +747,7 @@ func TestAnotherProcess(t *testing.T) {
 		args{"taskId": again, "after": 6, "waitMs": 20000}); o.Task.Status != "completed" {
 		t.Errorf("%+v", o)
 	}
-	if err := here.state.Delete(t.Context(), tasks.DefaultOwner, again); err != nil {
+	if err := here.state.Open(tasks.DefaultOwner).Delete(t.Context(), again); err != nil {
 		t.Fatal(err)
 	}
 	if got := far.refused("view_output",
