@@ -7,6 +7,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tasks/sqlite"
 	"runnel/tasks/statetest"
 	"runnel/tools/text"
@@ -18,7 +19,7 @@ func BenchmarkStoredPage(b *testing.B) {
 	s := sqlite.New(sqlite.Options{Dir: b.TempDir()})
 	defer func() { _ = s.Close() }()
 	t := statetest.Working("long")
-	if err := s.Put(b.Context(), t); err != nil {
+	if err := s.Open(tasks.DefaultOwner).Put(b.Context(), t); err != nil {
 		b.Fatal(err)
 	}
 	line := bytes.Repeat([]byte("x"), 49)

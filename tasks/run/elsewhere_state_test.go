@@ -60,7 +60,7 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 	for _, published := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			state := newElsewhere("", nil)
-			r := newRunner(t, Options{State: fake.State{state}})
+			r := newRunner(t, Options{State: fake.State(state)})
 			run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 			if err != nil {
 				t.Fatal(err)
@@ -89,8 +89,8 @@ func TestProgressOfATakenTaskIsNoted(t *testing.T) {
 
 // The variables of a task stay as they are when the notes of its last attempt cannot be deleted.
 func TestTakenTaskKeepsItsVariables(t *testing.T) {
-	r := newRunner(t, Options{State: fake.State{newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`,
-		errors.New("no connection"))}})
+	r := newRunner(t, Options{State: fake.State(newElsewhere(`{"mine":1,"runnel/progress":{"done":1}}`,
+		errors.New("no connection")))})
 	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestTakenTaskKeepsItsVariables(t *testing.T) {
 // An answer that comes too late is acknowledged and ignored, also where the task has ended in another process
 // a moment ago.
 func TestAnswerForATaskThatHasJustEnded(t *testing.T) {
-	r := newRunner(t, Options{State: fake.State{newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded)}})
+	r := newRunner(t, Options{State: fake.State(newElsewhere(`{"runnel/question/question-1":{"method":"elicitation/create","message":"really?"}}`, tasks.ErrEnded))})
 	p := mcp.UpdateTaskParams{TaskID: "there",
 		InputResponses: map[string]json.RawMessage{"question-1": json.RawMessage(`{"action":"decline"}`)}}
 	if err := r.Answer(t.Context(), p.TaskID, p.InputResponses); err != nil {
@@ -126,7 +126,7 @@ func (s unaskable) Put(ctx context.Context, t tasks.Task) error {
 // A question that could not be asked is not shown to the followers of the task.
 func TestQuestionThatCannotBeAskedIsWithdrawn(t *testing.T) {
 	state := newElsewhere("", nil)
-	r := newRunner(t, Options{State: fake.State{unaskable{state}}})
+	r := newRunner(t, Options{State: fake.State(unaskable{state})})
 	run, err := r.Take(t.Context(), "there", nil, Spec{Work: untilDone})
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func (s seenFirst) Watch(ctx context.Context, t *tasks.Task) error {
 // A process that follows a task and then takes it, since its keeper is gone, gives those who wait the result.
 func TestFollowedThenTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: fake.State{seenFirst{newElsewhere("", nil), make(chan tasks.Task, 1)}}})
+		r := newRunner(t, Options{State: fake.State(seenFirst{newElsewhere("", nil), make(chan tasks.Task, 1)})})
 		awaited := make(chan tasks.Task)
 		for range 2 {
 			go func() {
@@ -205,7 +205,7 @@ func TestFollowedThenTaken(t *testing.T) {
 // A worker whose tool does not stop ends all the same: GiveUp ends the tasks that it has taken, too.
 func TestGiveUpEndsATakenTask(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: fake.State{newElsewhere("", nil)}})
+		r := newRunner(t, Options{State: fake.State(newElsewhere("", nil))})
 		stuck := make(chan struct{})
 		run, err := r.Take(t.Context(), "there", nil,
 			Spec{Work: func(context.Context, *Run) Done { <-stuck; return Done{} }})
@@ -245,7 +245,7 @@ func (s *slow) SetVariables(ctx context.Context, id string, patch []byte) ([]byt
 func TestLastProgressIsNotedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &slow{elsewhere: newElsewhere("", nil)}
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		run, err := r.Take(t.Context(), "there", nil, Spec{Work: func(_ context.Context, run *Run) Done {
 			time.Sleep(2 * time.Second)
 			state.slow.Store(true)

@@ -131,7 +131,7 @@ func (s *slowAsk) Head(ctx context.Context, id string) (tasks.Task, error) {
 // cancellation.
 func TestAskTimeoutBeginsWhenAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := statetest.NewRunner(t, run.Options{State: fake.State{&slowAsk{task: statetest.Working("a")}},
+		r := statetest.NewRunner(t, run.Options{State: fake.State(&slowAsk{task: statetest.Working("a")}),
 			AskTimeout: 10 * time.Second})
 		if task, err := r.Cancel(t.Context(), "a"); err != nil || task.Status != mcp.TaskCancelled {
 			t.Errorf("%s, %v", task.Status, err)
@@ -275,7 +275,7 @@ func TestCancelledWhileItIsStored(t *testing.T) {
 			client := &hearing{}
 			store := &hasty{Shared: statetest.Shared(openStore(t, sqlite.Options{Dir: dir})),
 				other: statetest.Shared(openStore(t, sqlite.Options{Dir: dir})), asked: make(chan struct{}, 1)}
-			store.runner = statetest.NewRunner(t, run.Options{State: fake.State{store}, Observer: told})
+			store.runner = statetest.NewRunner(t, run.Options{State: fake.State(store), Observer: told})
 			run, err := store.runner.Start(t.Context(),
 				run.Spec{Handle: handle, Client: client, Work: func(context.Context, *run.Run) run.Done {
 					return run.Done{Result: mcp.Result("done")}
@@ -493,7 +493,7 @@ func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
 		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
 			TTL: time.Hour}.WithClock(clock.Now))
 	here := statetest.NewRunner(t, run.Options{
-		State:      fake.State{&slow{statetest.Shared(openStore(t, sqlite.Options{Dir: dir, Now: clock.Now})), &clock}},
+		State:      fake.State(&slow{statetest.Shared(openStore(t, sqlite.Options{Dir: dir, Now: clock.Now})), &clock}),
 		AskTimeout: 20 * time.Second,
 	}.WithClock(clock.Now))
 	r := statetest.Start(t, there, statetest.UntilDone)
@@ -561,7 +561,7 @@ func (s *blind) Watch(context.Context, *tasks.Task) error { return errors.New("n
 func TestLooksThatFailAreToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log counted
-		r := run.NewRunner(run.Options{State: fake.State{&blind{task: statetest.Working("elsewhere")}},
+		r := run.NewRunner(run.Options{State: fake.State(&blind{task: statetest.Working("elsewhere")}),
 			Log: zerolog.New(&log).Level(zerolog.WarnLevel)})
 		statetest.Start(t, r, statetest.UntilDone).Delivered()
 		if _, _, err := r.Follow(t.Context(), "elsewhere"); err != nil {

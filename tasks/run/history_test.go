@@ -35,7 +35,7 @@ func recording(t *testing.T, calls func(t *testing.T, r *Runner),
 	check func(t *testing.T, given [][]string)) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &historian{Store: fake.Memory()}
-		r := NewRunner(Options{State: fake.State{state}})
+		r := NewRunner(Options{State: fake.State(state)})
 		defer r.Close()
 		for range 2 {
 			state.given = nil

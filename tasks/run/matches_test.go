@@ -126,7 +126,7 @@ func (s *noteless) SetVariables(ctx context.Context, id string, patch []byte) ([
 func TestReadyIsNotedAtLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &noteless{Alone: fake.Memory()}
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		for range 2 {
 			run := start(t, r, func(ctx context.Context, run *Run) Done {
 				state.failures.Store(3)

@@ -44,7 +44,7 @@ func TestEndIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told atomic.Int32
-				r := newRunner(t, Options{State: fake.State{&refusing{fake.Memory(), c.errs}},
+				r := newRunner(t, Options{State: fake.State(&refusing{fake.Memory(), c.errs}),
 					Ended: func(*tasks.Task) { told.Add(1) }})
 				s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 				s.Delivered()

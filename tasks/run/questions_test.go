@@ -71,7 +71,7 @@ func (s questionless) Put(ctx context.Context, t tasks.Task) error {
 // A task does not wait for the answer to a question that was not put.
 func TestQuestionThatIsNotStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: fake.State{questionless{fake.Memory()}}})
+		r := newRunner(t, Options{State: fake.State(questionless{fake.Memory()})})
 		s := start(t, r, untilDone)
 		s.Deliver(delivered)
 		if err := s.Ask(&Question{Message: "really?"}); err == nil {

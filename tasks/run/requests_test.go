@@ -36,7 +36,7 @@ func (s *asking) Put(ctx context.Context, t tasks.Task) error {
 func TestCancelsFromElsewhereAreNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &asking{fake.Memory(), make(chan []string)}
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		slow, err := r.Start(t.Context(), Spec{Tool: "slow", Handle: true, Work: untilDone})
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func (s endless) Put(ctx context.Context, t tasks.Task) error {
 // never end.
 func TestSettledWhenExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRunner(t, Options{State: fake.State{endless{fake.Memory()}}, TTL: 2*retryInterval + time.Second})
+		r := newRunner(t, Options{State: fake.State(endless{fake.Memory()}), TTL: 2*retryInterval + time.Second})
 		s := start(t, r, func(context.Context, *Run) Done {
 			return Done{Result: mcp.Result("fine")}
 		})
@@ -68,7 +68,7 @@ func TestUnstoredEndIsTriedAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &full{Alone: fake.Memory()}
 		state.full.Store(true)
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		s := start(t, r, untilDone)
 		s.Delivered()
 		if !s.Cancel("enough") || s.Task().Status != mcp.TaskCancelled {
@@ -100,7 +100,7 @@ func (s *fullOnce) Put(ctx context.Context, t tasks.Task) error {
 func TestUnstoredEndOfCloseIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &fullOnce{Alone: fake.Memory()}
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		s := start(t, r, untilDone)
 		s.Delivered()
 		r.Close()
@@ -116,7 +116,7 @@ func TestUnstoredEndOutlivesTheTTL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &full{Alone: fake.Memory()}
 		state.full.Store(true)
-		r := newRunner(t, Options{State: fake.State{state}, TTL: 2 * time.Second})
+		r := newRunner(t, Options{State: fake.State(state), TTL: 2 * time.Second})
 		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()
@@ -147,7 +147,7 @@ func (s slowEnd) Put(ctx context.Context, t tasks.Task) error {
 func TestEndIsStoredSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		r := NewRunner(Options{State: fake.State{slowEnd{fake.Memory()}}, Log: zerolog.New(&log)})
+		r := NewRunner(Options{State: fake.State(slowEnd{fake.Memory()}), Log: zerolog.New(&log)})
 		s := start(t, r, func(ctx context.Context, _ *Run) Done {
 			<-ctx.Done()
 			return Done{Result: mcp.Result("stopped")}
@@ -183,7 +183,7 @@ func (s *busy) Put(ctx context.Context, t tasks.Task) error {
 func TestBusyStateIsNotCalledWithoutAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &busy{Alone: fake.Memory(), until: time.Now().Add(time.Minute)}
-		r := newRunner(t, Options{State: fake.State{state}})
+		r := newRunner(t, Options{State: fake.State(state)})
 		s := start(t, r, func(context.Context, *Run) Done { return Done{Result: mcp.Result("fine")} })
 		s.Delivered()
 		<-s.Ended()

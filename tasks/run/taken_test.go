@@ -40,7 +40,7 @@ func TestTakenIsNotedFirst(t *testing.T) {
 	for _, fenced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			state := &leaving{Alone: fake.Memory()}
-			r := newRunner(t, Options{State: fake.State{state}})
+			r := newRunner(t, Options{State: fake.State(state)})
 			for _, id := range []string{"one", "two"} {
 				if err := state.Put(t.Context(), tasks.Task{ID: id, Owner: r.o.Owner, Status: mcp.TaskWorking, TTL: time.Hour,
 					CreatedAt: time.Now(), Variables: []byte(`{"runnel/resume":"tool"}`)}); err != nil {

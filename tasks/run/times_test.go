@@ -87,7 +87,7 @@ func (s *slowNotes) SetVariables(ctx context.Context, id string, patch []byte) (
 func TestCloseWaitsForASample(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		state := &slowNotes{fake.Memory(), make(chan struct{}), make(chan struct{})}
-		r := run.NewRunner(run.Options{State: fake.State{state}})
+		r := run.NewRunner(run.Options{State: fake.State(state)})
 		_, err := r.Start(t.Context(),
 			run.Spec{Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
 				task.Report(tasks.Progress{Done: 1, Total: 2})

@@ -177,7 +177,7 @@ func (s late) Put(ctx context.Context, t tasks.Task) error {
 func TestLostOutputIsNotCompleted(t *testing.T) {
 	s := New(Options{Dir: t.TempDir()})
 	defer s.Close()
-	r := statetest.NewRunner(t, run.Options{State: fake.State{late{statetest.Shared(s)}}})
+	r := statetest.NewRunner(t, run.Options{State: fake.State(late{statetest.Shared(s)})})
 	run := statetest.Start(t, r, func(ctx context.Context, running *run.Run) run.Done {
 		return run.Done{Result: mcp.Result("done"),
 			Err: running.Log().Append(ctx, partials.Chunk{Data: []byte("output")})}

@@ -72,7 +72,7 @@ func start(t *testing.T, store tasks.Store, list ...Entry) *process {
 		defer p.mu.Unlock()
 		return time.Now().Add(p.skew).Round(0)
 	}
-	runner := run.NewRunner(run.Options{State: fake.State{store}})
+	runner := run.NewRunner(run.Options{State: fake.State(store)})
 	t.Cleanup(runner.Close)
 	p.Replace(list)
 	p.Run(runner, p, zerolog.New(logged{p}))

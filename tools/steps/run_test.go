@@ -84,7 +84,7 @@ func callSteps(t *testing.T, state tasks.Store, text, arguments string,
 			}
 		}
 		srv := rpc.NewServer(nil)
-		runner := run.NewRunner(run.Options{State: fake.State{state}})
+		runner := run.NewRunner(run.Options{State: fake.State(state)})
 		methods.Register(srv, runner)
 		tools.Serve(srv, registry, runner, tools.ServeOptions{FallbackTools: "never"})
 		inReader, in := io.Pipe()

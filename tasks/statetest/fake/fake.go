@@ -8,14 +8,14 @@ import (
 	"runnel/tasks"
 )
 
-// State is a state in which all owners have the same store.
-type State struct{ tasks.Store }
+// State returns a state in which all owners have the same store.
+func State(s tasks.Store) tasks.State { return state{s} }
 
-// Open implements tasks.State.
-func (s State) Open(string) tasks.Store { return s.Store }
+type state struct{ store tasks.Store }
 
-// Close implements tasks.State.
-func (State) Close() error { return nil }
+func (s state) Open(string) tasks.Store { return s.store }
+
+func (state) Close() error { return nil }
 
 // Memory returns the store of the default owner in memory.
 func Memory() Alone { return Alone{tasks.NewMemory().Open(tasks.DefaultOwner)} }
