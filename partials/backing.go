@@ -73,6 +73,18 @@ func (l *Log) Limit() int64 {
 	return l.limit
 }
 
+// ExtentBytes is the greatest length of a stored extent of output.
+const ExtentBytes = 64 << 10
+
+// ExtentSize returns how long the extents are in which a state stores the log: short ones if little of it is
+// kept, since its head and its tail consist of whole extents.
+func (l *Log) ExtentSize() int {
+	if limit := l.Limit(); limit > 0 {
+		return int(max(min(ExtentBytes, limit/16), 1))
+	}
+	return ExtentBytes
+}
+
 // announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned
 // everything. l.mu is held.
 func (l *Log) announceDue() {

@@ -7,8 +7,6 @@ import (
 )
 
 const (
-	// ExtentBytes is the greatest length of a stored extent of output.
-	ExtentBytes = 64 << 10
 	mostExtents = 8 // stored at once
 	// This many extents are dropped in one request: there may be many short ones, and a server may do nothing else
 	// while it drops them.
@@ -76,14 +74,11 @@ func (w *written) cut(limit int64) (gone []int64) {
 
 // collect makes a batch of output that is not stored yet, nil if there is none. k.mu is held.
 func (k *backing) collect() *Batch {
-	limit, size := k.log.Limit(), int64(ExtentBytes)
-	if limit > 0 {
-		size = max(min(size, limit/16), 1) // head and tail consist of whole extents
-	}
+	limit, size := k.log.Limit(), k.log.ExtentSize()
 	b := &Batch{From: k.written.end, after: k.written}
 	b.after.tail = slices.Clip(b.after.tail)
 	for len(b.Extents) < mostExtents {
-		e, ok := k.log.Unsaved(int(size))
+		e, ok := k.log.Unsaved(size)
 		if !ok {
 			break
 		}

@@ -143,9 +143,9 @@ func TestRetry(t *testing.T) {
 				t.Errorf("%d lines", whole)
 			}
 			// A worker that dies may have stored its last one, and not yet cut the log for it.
-			const batch = 8 * engine.ExtentBytes
+			const batch = 8 * partials.ExtentBytes
 			if size := int64(len(got)); lines > 100 &&
-				(size > 1<<20+batch+2*engine.ExtentBytes || size < 1<<19) {
+				(size > 1<<20+batch+2*partials.ExtentBytes || size < 1<<19) {
 				t.Errorf("%d bytes are kept of a log with a limit of %d", size, 1<<20)
 			}
 

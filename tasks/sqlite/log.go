@@ -10,9 +10,6 @@ import (
 	"runnel/tasks"
 )
 
-// extentBytes is how much output makes one row.
-const extentBytes = 64 << 10
-
 // Due implements partials.Backing.
 func (k *backing) Due(full bool) { k.db.w.flush(k.job(), full) }
 
@@ -33,12 +30,9 @@ func (k *backing) job() job {
 
 // write stores the output that the state does not have yet.
 func (k *backing) write(tx *transaction) error {
-	limit, size := k.log.Limit(), int64(extentBytes)
-	if limit > 0 {
-		size = max(min(size, limit/16), 1) // head and tail are kept in whole extents
-	}
+	limit, size := k.log.Limit(), k.log.ExtentSize()
 	for {
-		s, ok := k.log.Unsaved(int(size))
+		s, ok := k.log.Unsaved(size)
 		if !ok {
 			break
 		}
