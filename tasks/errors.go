@@ -15,6 +15,8 @@ var (
 	ErrCursor = errors.New("invalid cursor")
 	// ErrFenced refuses a write to a task by a process that is no longer its keeper.
 	ErrFenced = errors.New("another runnel has ended the task, since it believed that this one was gone")
+	// ErrTaken refuses to take a task that has ended, or that another process runs.
+	ErrTaken = errors.New("the task has ended, or another process runs it")
 	// ErrBusy refuses what may succeed on another try: another process has kept this one from writing.
 	ErrBusy = errors.New("another process has held the state locked")
 	// ErrRemoved refuses to store in a place that no other process will find: what was reported as stored

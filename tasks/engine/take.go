@@ -59,13 +59,13 @@ const (
 func (sp *Space) takeSeen(ctx context.Context, r *Record, t tasks.Task, work []byte) (tasks.Task, error) {
 	resumes := r.resumes()
 	if r.Terminal() || r.Stored.Work != nil && !resumes {
-		return tasks.Task{}, errTaken
+		return tasks.Task{}, tasks.ErrTaken
 	}
 	if resumes {
 		if gone, err := sp.keeperGone(ctx, r); err != nil {
 			return tasks.Task{}, err
 		} else if !gone {
-			return tasks.Task{}, errTaken
+			return tasks.Task{}, tasks.ErrTaken
 		}
 	}
 	if left, err := sp.endLeft(ctx, r); err != nil {
@@ -118,8 +118,6 @@ func (sp *Space) Taken(ctx context.Context, id string) (bool, error) {
 	}
 	return true, nil
 }
-
-var errTaken = errors.New("the task has ended, or another process runs it")
 
 // resumes reports whether another process can continue the task when its keeper is gone. A task of workers
 // waits for another worker instead.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"runnel/tasks"
@@ -23,7 +22,7 @@ func (s *store) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	}
 	resumes := r.keeper != "" && r.LeftAt(d.o.Now())
 	if resumes && !d.gone(r.keeper) {
-		return tasks.Task{}, errTaken
+		return tasks.Task{}, tasks.ErrTaken
 	}
 	var taken int64
 	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
@@ -32,7 +31,7 @@ func (s *store) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 		return err
 	}})
 	if err == nil && taken == 0 {
-		err = errTaken
+		err = tasks.ErrTaken
 	}
 	if err != nil {
 		return tasks.Task{}, err
@@ -52,8 +51,6 @@ func (s *store) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	d.keep(k)
 	return r.Task, nil
 }
-
-var errTaken = errors.New("the task has ended, or another process runs it")
 
 // resume continues the output of a task after what its keeper before has stored.
 func (k *backing) resume(ctx context.Context, r *row) error {
