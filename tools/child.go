@@ -46,7 +46,7 @@ func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
 	}
 	e := s.lookup(ctx, parent.caller, tool)
 	if e == nil || e.extra || e.forApp {
-		return nil, fmt.Errorf("unknown tool: %q", tool)
+		return nil, s.unknown(tool)
 	}
 	if len(arguments) == 0 {
 		arguments = json.RawMessage("{}")

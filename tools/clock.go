@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"fmt"
 	"math"
 
 	"github.com/rs/zerolog"
@@ -30,7 +29,7 @@ func NewStarter(registry *Registry, runner *run.Runner, log zerolog.Logger) *Sta
 func (s *Starter) StartTask(ctx context.Context, id, tool string, arguments []byte) error {
 	e := s.s.lookup(ctx, nil, tool)
 	if e == nil {
-		return fmt.Errorf("unknown tool: %q", tool)
+		return s.s.unknown(tool)
 	}
 	d := s.s.deliver(nil, false, feed.ByResult)
 	d.audience.byClock = true

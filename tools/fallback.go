@@ -116,7 +116,7 @@ func (s *service) startFor(ctx context.Context, c *rpc.Caller, tool string,
 	arguments json.RawMessage) (*run.Run, error) {
 	e := s.lookup(ctx, c, tool)
 	if e == nil {
-		return nil, fmt.Errorf("unknown tool: %q", tool)
+		return nil, s.unknown(tool)
 	}
 	if e.taskSupport() == mcp.TaskForbidden {
 		return nil, fmt.Errorf("tool %q cannot run as a task: call it directly", tool)

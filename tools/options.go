@@ -65,6 +65,8 @@ type Source interface {
 	Need(ctx context.Context, c *rpc.Caller)
 	// NeedTool is Need for a tool name that is not in the registry.
 	NeedTool(ctx context.Context, c *rpc.Caller, name string)
+	// WhyMissing says what keeps a tool of this name out of the registry, "" if nothing does: there is none.
+	WhyMissing(name string) string
 	// Whole reports whether all of its tools have joined.
 	Whole() bool
 }
@@ -74,6 +76,7 @@ type noSource struct{}
 
 func (noSource) Need(context.Context, *rpc.Caller)             {}
 func (noSource) NeedTool(context.Context, *rpc.Caller, string) {}
+func (noSource) WhyMissing(string) string                      { return "" }
 func (noSource) Whole() bool                                   { return true }
 
 // known returns what is known about a client.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 
 	"github.com/rs/zerolog"
@@ -38,7 +39,7 @@ func (s *service) called(ctx context.Context, c *rpc.Caller,
 	}
 	e := s.lookup(ctx, c, p.Name)
 	if e == nil || e.forApp && !c.ShowsApps() {
-		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown tool: %q", p.Name)
+		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", s.unknown(p.Name))
 	}
 	return p, e, nil
 }
@@ -50,6 +51,14 @@ func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry
 	}
 	s.o.Source.NeedTool(ctx, c, name)
 	return s.registry.lookup(name)
+}
+
+// unknown says that there is no tool with a name, or that its server is down.
+func (s *service) unknown(name string) error {
+	if why := s.o.Source.WhyMissing(name); why != "" {
+		return fmt.Errorf("unknown tool: %q, unless a server has it that is down: %s", name, why)
+	}
+	return fmt.Errorf("unknown tool: %q", name)
 }
 
 // start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.

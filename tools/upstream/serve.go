@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"runnel/internal/signal"
@@ -268,7 +269,11 @@ func (s *Set) forwardPrompt(ctx context.Context, c *rpc.Caller, name, method str
 		u = owner(s.joined()[promptList], name)
 	}
 	if u == nil {
-		return nil, rpc.Errorf(mcp.CodeInvalidParams, "unknown prompt: %.100q", name)
+		unknown := fmt.Sprintf("unknown prompt: %.100q", name)
+		if why := s.WhyMissing(name); why != "" {
+			unknown += ", unless a server has it that is down: " + why
+		}
+		return nil, rpc.Errorf(mcp.CodeInvalidParams, "%s", unknown)
 	}
 	return s.forward(ctx, c, u, method, params(name[len(u.config.Prefix):]))
 }

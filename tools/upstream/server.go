@@ -366,6 +366,16 @@ func (u *Server) up() *link {
 	return u.link
 }
 
+// whyDown returns why the server is not there, nil if it is.
+func (u *Server) whyDown() error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.link != nil {
+		return nil
+	}
+	return u.down
+}
+
 // connected waits until the server is there: for its first start as long as the caller does, later for a
 // while. before, if not nil, is a connection that has ended.
 func (u *Server) connected(ctx context.Context, before *link) (*link, error) {

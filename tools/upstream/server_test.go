@@ -450,6 +450,21 @@ func TestWrappedToolsAreListedAsTheyAre(t *testing.T) {
 	}
 }
 
+// A name that is in no list may be that of a tool whose server is down, and is not blamed on the caller alone.
+func TestWhyAToolIsMissing(t *testing.T) {
+	t.Parallel()
+	gone := fake(t, "gone", func(u *config.Upstream) { u.Command = []string{"no-such-program"} })
+	other := fake(t, "other", func(u *config.Upstream) { u.Command, u.Prefix = []string{"no-such-one"}, "z_" })
+	b := newBehind(t, gone, other, fake(t, "here", nil, "pid"))
+	for range 2 {
+		b.NeedTool(t.Context(), nil, "pids")
+		if got := b.WhyMissing("pids"); !strings.HasPrefix(got, "upstream gone: cannot start no-such-program: ") ||
+			strings.Contains(got, "no-such-one") || strings.Contains(got, "here") || len(got) > maxWhyMissing {
+			t.Error(got)
+		}
+	}
+}
+
 // A list waits for one server among others that is slow to start, but not for ever; when it is there the list
 // changes. A call waits for it.
 func TestUpstreamStartsSlowly(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/shorten"
 	"runnel/internal/signal"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
@@ -152,6 +153,20 @@ func (s *Set) NeedTool(ctx context.Context, c *rpc.Caller, name string) {
 		s.needFresh(ctx, c, toolList, true, func(u *Server) bool { return u.mayHave(name) })
 		s.needFleet(ctx)
 	}
+}
+
+// maxWhyMissing is how much is said of servers that are down, in bytes.
+const maxWhyMissing = 500
+
+// WhyMissing names the servers that may have a tool of this name and are down, with the causes.
+func (s *Set) WhyMissing(name string) string {
+	var down []string
+	for _, u := range s.all() {
+		if err := u.whyDown(); err != nil && u.mayHave(name) {
+			down = append(down, u.failure(err).Error())
+		}
+	}
+	return shorten.Clip(strings.Join(down, "; "), maxWhyMissing)
 }
 
 // needFresh waits for a list of some servers: lists from the last time do not count. With patience it waits
