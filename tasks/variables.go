@@ -191,6 +191,20 @@ func HasNotes(variables json.RawMessage) bool {
 	return bytes.Contains(variables, []byte(`"`+NotePrefix))
 }
 
+// Asks reports whether variables have a question that any process can answer, and no answer to it.
+func Asks(variables json.RawMessage) bool {
+	if !HasNotes(variables) {
+		return false
+	}
+	for it := rawjson.Over(variables); it.Next(); {
+		if key, is := strings.CutPrefix(string(it.Name), QuestionPrefix); is &&
+			rawjson.Member(variables, AnswerPrefix+key) == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Handed reports whether variables have the HandedNote.
 func Handed(variables json.RawMessage) bool {
 	return HasNotes(variables) && rawjson.Member(variables, HandedNote) != nil

@@ -66,7 +66,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 			}
 			encoded := rawjson.Encode(answer)
 			if _, err := question.Read(encoded); err != nil {
-				return fmt.Errorf("the answer to %q %w%s", params.Message, err, fieldsOf(params.RequestedSchema))
+				return fmt.Errorf("the answer to %q %w; it is a JSON object with these fields, or no:%s", params.Message, err,
+					fieldsOf(params.RequestedSchema))
 			}
 			if err := question.Answer(cmd.Context(), encoded); errors.Is(err, tasks.ErrEnded) {
 				return fmt.Errorf("task %s has ended: it waits for no answer", id)

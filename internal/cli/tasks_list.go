@@ -168,7 +168,7 @@ func tasksTable(list []tasks.Task) string {
 			took = time.Since(t.CreatedAt)
 		}
 		says, _, _ := strings.Cut(t.StatusMessage, "\n")
-		if t.Status == mcp.TaskInputRequired {
+		if t.Status == mcp.TaskInputRequired && tasks.Asks(t.Variables) {
 			says = "(runnel tasks answer " + short[t.ID] + ") " + says
 		}
 		row := []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -84,4 +85,18 @@ func TestListedTasks(t *testing.T) {
 	run(append([]string{"tasks", "rm"}, fine...)...).is(t, exitFine, "", "")
 	run("tasks", "list", "-q").is(t, exitFine, "("+id+"){2}", "")
 	run("tasks", "tail", ids[2], ids[3]).is(t, exitUsage, "", "unknown argument")
+}
+
+// The list says how a question is answered only where that is so: not one that was answered, nor that of a
+// plain call, which its client alone answers.
+func TestListSaysHowToAnswer(t *testing.T) {
+	const question = `"runnel/question/question-1":{"method":"elicitation/create","message":"Sure?"}`
+	for variables, says := range map[string]bool{"": false, "{" + question + "}": true,
+		"{" + question + `,"runnel/answer/question-1":{"result":{}}}`: false} {
+		table := tasksTable([]tasks.Task{{ID: "4d8a223b-1", Tool: "deploy", Status: mcp.TaskInputRequired,
+			StatusMessage: "Sure?", Variables: json.RawMessage(variables)}})
+		if strings.Contains(table, "(runnel tasks answer 4d8a223b) Sure?") != says || !strings.Contains(table, "Sure?") {
+			t.Errorf("%s: %s", variables, table)
+		}
+	}
 }

@@ -176,7 +176,7 @@ func (i *invocation) getCommand() *cobra.Command {
 			if t.StatusMessage != "" {
 				line("message", "%s", text.StripANSI([]byte(t.StatusMessage)))
 			}
-			if t.Status == mcp.TaskInputRequired {
+			if t.Status == mcp.TaskInputRequired && tasks.Asks(t.Variables) {
 				line("answer", "with runnel tasks answer %s", t.ID)
 			}
 			switch {

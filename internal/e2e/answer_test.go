@@ -77,7 +77,7 @@ tools:
 	for range 2 {
 		id := start("ask", map[string]any{"message": "Which colour?"})
 		answer(id[:8]).is(t, exitUsage, "", "Which colour[?]\n.*: add a JSON object with its fields, or no:\n  answer")
-		answer(id, "yes").is(t, exitFailure, "", `field "answer" is missing: a string\n  answer`)
+		answer(id, "yes").is(t, exitFailure, "", `field "answer" is missing: a string; it is a JSON object with these fields, or no:\n  answer`)
 		answer(id, `{"answer": 1}`).is(t, exitFailure, "", `field "answer" must be a string`)
 		answer(id, `{"answer": "blue"}`).is(t, exitFine, ".* answered: accept\n", "")
 		if got := result(id); got != "accepted: blue" {
