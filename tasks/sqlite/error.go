@@ -44,8 +44,9 @@ func explain(err error) error {
 	return err
 }
 
-// freeDisk says what to do about a full disk. Deleting tasks needs room, too, for the write-ahead log.
-const freeDisk = "free some of the disk (from 1 MiB on, \"runnel tasks prune\" can free more), or name a directory on another one with --state"
+// freeDisk says what to do about a full disk: new tasks need minRoom. Deleting tasks needs room, too, for the
+// write-ahead log.
+const freeDisk = "free some of the disk, 4 MiB at least (from 1 MiB on, \"runnel tasks prune\" can free more), or name a directory on another one with --state"
 
 // errFull refuses to make the state larger than its limit. Deleting tasks that have ended may help.
 var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")
