@@ -14,21 +14,19 @@ import (
 )
 
 // Readable returns a task as its client can take it, and its model can read it: "Servers MUST NOT send an
-// inputRequests that the client has not declared support for" (2026-07-28 basic/patterns/mrtr). Such a task is
-// working for that client, and says how its user answers. Some clients show the error of a task without
-// its newlines, and only its head: there the result of a command that has failed is not an error, and says in
-// its first line and in its last how the command ended.
+// inputRequests that the client has not declared support for" (2026-07-28 basic/patterns/mrtr). A task whose
+// question others can answer is working for such a client, and says how its user answers. Some clients show
+// the error of a task without its newlines, and only its head: there the result of a command that has failed is
+// not an error, and says in its first line and in its last how the command ended.
 func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
-	if t.Status == mcp.TaskInputRequired && !c.Capabilities.AsksByForm() {
+	if t.Status == mcp.TaskInputRequired && t.HowToAnswer != "" && !c.Capabilities.AsksByForm() {
 		before := len(t.InputRequests)
 		maps.DeleteFunc(t.InputRequests, func(_ string, q mcp.InputRequest) bool {
 			return q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url"
 		})
 		if before > 0 && len(t.InputRequests) == 0 {
 			t.Status = mcp.TaskWorking
-			if t.HowToAnswer != "" {
-				t.StatusMessage = fmt.Sprintf("waits for its user to answer %q, %s", t.StatusMessage, t.HowToAnswer)
-			}
+			t.StatusMessage = fmt.Sprintf("waits for its user to answer %q, %s", t.StatusMessage, t.HowToAnswer)
 		}
 	}
 	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil ||
