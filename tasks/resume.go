@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 
@@ -41,6 +42,23 @@ func HowToAnswer(t *Task) string {
 		return ""
 	}
 	return "in a terminal with: runnel tasks answer " + t.ID
+}
+
+// Needed reports whether the work of another task may still read a task with these variables: it has begun it,
+// and has not ended. head reads a task.
+func Needed(variables json.RawMessage, head func(id string) (Task, error)) (bool, error) {
+	if !HasNotes(variables) {
+		return false, nil
+	}
+	above := rawjson.StringMember(variables, AboveNote)
+	if above == "" {
+		return false, nil
+	}
+	t, err := head(above)
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && !t.Status.Terminal(), err
 }
 
 // Begun returns the ids of the tasks that a work has begun and whose end it has not noted: each is the member

@@ -108,8 +108,8 @@ func (i *invocation) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Forget the tasks that have ended and whose results were fetched",
-		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task stays if it still runs, or if nobody (a host, or
-"runnel tasks result") has fetched its result yet: --force deletes those, too.`,
+		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task stays if it still runs, if steps that
+still run have begun it, or if its result was not fetched yet by a host or "runnel tasks result": --force deletes the last, too.`,
 		Example: `  runnel tasks prune
 
   # all that ended more than ten minutes ago, fetched or not

@@ -35,9 +35,11 @@ func (sp *Space) Find(ctx context.Context, prefix string, most int) (ids []strin
 }
 
 // Forget deletes the tasks that have ended by a time, and returns them as List does. It keeps tasks
-// that have not ended and, unless forced, those whose result nobody has fetched; kept is their number.
+// that have not ended, those that such a task needs and, unless forced, those whose result has not been fetched;
+// kept is the number of these.
 func (sp *Space) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
+	head := func(id string) (tasks.Task, error) { return sp.Head(ctx, id) }
 	for cursor := ""; ; {
 		page, next, err := sp.List(ctx, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
@@ -57,6 +59,13 @@ func (sp *Space) Forget(ctx context.Context, ended time.Time,
 		for i := range page {
 			if !force && !fetched[page[i].ID] {
 				kept++
+				continue
+			}
+			needed, err := tasks.Needed(page[i].Variables, head)
+			if err != nil {
+				return gone, kept, err
+			}
+			if needed {
 				continue
 			}
 			if err := sp.Delete(ctx, page[i].ID); err != nil {

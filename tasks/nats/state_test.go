@@ -208,6 +208,10 @@ func TestFind(t *testing.T) {
 	statetest.Find(t, newState(t, url), newState(t, url, func(o *Options) { o.Calls = true }))
 }
 
+func TestForget(t *testing.T) {
+	statetest.Forget(t, newState(t, startServer(t, t.TempDir(), 0).ClientURL()))
+}
+
 func TestParse(t *testing.T) {
 	o, err := Parse("nats://a:1,b:2?prefix=p&replicas=3&maxBytes=10GiB", os.Getenv)
 	if err != nil || o.Servers != "nats://a:1,b:2" || o.Prefix != "p" || o.Replicas != 3 ||

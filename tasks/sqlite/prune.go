@@ -1,7 +1,9 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +25,8 @@ func (s *store) Find(ctx context.Context, prefix string, most int) ([]string, er
 }
 
 // Forget deletes the tasks that had ended at a time, and returns them as List does. Tasks that have
-// not ended stay; so do, unless forced, those whose result nobody has fetched, and kept is their number.
+// not ended stay, and those that such a task needs; so do, unless forced, those whose result has not been
+// fetched, and kept is the number of these.
 func (s *store) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
@@ -31,10 +34,15 @@ func (s *store) Forget(ctx context.Context, ended time.Time,
 		return nil, 0, err
 	}
 	var found []row
-	files := map[string]int64{} // the numbers of tasks that keep files of others
+	files := map[string]int64{}           // the numbers of tasks that keep files of others
+	begun := map[string]json.RawMessage{} // the variables of tasks that others have begun
 	err = d.each(ctx, func(scan func(...any) error) error {
 		var fetched bool // or a call, which has its answer
-		r, err := scanTask(scan, &fetched)
+		var variables []byte
+		r, err := scanTask(scan, &fetched, &variables)
+		if bytes.Contains(variables, []byte(tasks.AboveNote)) {
+			begun[r.ID] = variables
+		}
 		if tasks.IsFiles(r.ID) {
 			files[r.ID] = r.number
 		} else if fetched || force {
@@ -43,10 +51,19 @@ func (s *store) Forget(ctx context.Context, ended time.Time,
 			kept++
 		}
 		return err
-	}, "SELECT "+taskColumns+", fetched OR expires < 0 FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND "+d.o.visible()+" ORDER BY number",
+	}, "SELECT "+taskColumns+", fetched OR expires < 0, variables FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND "+d.o.visible()+" ORDER BY number",
 		s.owner, ended.UnixNano(), d.o.Now().UnixNano())
 	if err != nil {
 		return nil, kept, err
+	}
+	for id, variables := range begun {
+		needed, err := tasks.Needed(variables, func(id string) (tasks.Task, error) { return s.Head(ctx, id) })
+		if err != nil {
+			return nil, kept, err
+		}
+		if needed {
+			found = slices.DeleteFunc(found, func(r row) bool { return r.ID == id })
+		}
 	}
 	for some := range slices.Chunk(found, forgetTasks) {
 		var numbers []string

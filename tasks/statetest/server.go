@@ -2,6 +2,7 @@ package statetest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -108,7 +109,8 @@ type forgetter interface {
 	Forget(ctx context.Context, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
-// Forget shows that ended tasks are pruned if their results were fetched, and the others only by force.
+// Forget shows that ended tasks are pruned if their results were fetched, and the others only by force. One that
+// a task has begun stays as long as that goes on: steps read the output of earlier ones, perhaps days later.
 func Forget(t *testing.T, s tasks.State) {
 	t.Helper()
 	pruned(t, s)
@@ -116,8 +118,13 @@ func Forget(t *testing.T, s tasks.State) {
 		Put(t, s, Ended(Working(id, "line\n"), mcp.TaskCompleted, "done"))
 	}
 	Put(t, s, Working("d"))
-	if err := s.Open(owner).MarkFetched(t.Context(), "b"); err != nil {
-		t.Fatal(err)
+	begun := Working("e", "line\n")
+	begun.Variables = json.RawMessage(`{"` + tasks.AboveNote + `":"d"}`)
+	Put(t, s, Ended(begun, mcp.TaskCompleted, "done"))
+	for _, id := range []string{"b", "e"} {
+		if err := s.Open(owner).MarkFetched(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
 	}
 	later := time.Now().Add(time.Hour)
 	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 1 ||
@@ -128,8 +135,13 @@ func Forget(t *testing.T, s tasks.State) {
 		kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
-	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d"}) {
+	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d", "e"}) {
 		t.Errorf("left: %v", got)
+	}
+	Put(t, s, Ended(Working("d"), mcp.TaskCompleted, "done"))
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 2 ||
+		kept != 0 {
+		t.Errorf("after the end of what needs it: %v, %d kept, %v", gone, kept, err)
 	}
 }
 
