@@ -82,7 +82,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 2 {
 			said = strings.TrimSpace(args[1])
-			if said != "yes" && said != "no" && !(strings.HasPrefix(said, "{") && json.Valid([]byte(said))) {
+			isJSON := strings.HasPrefix(said, "{") && json.Valid([]byte(said))
+			if said != "yes" && said != "no" && !isJSON {
 				return misuse(cmd, "the answer %q is none of yes, no and a JSON object", said)
 			}
 			args = args[:1]
