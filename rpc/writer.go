@@ -105,7 +105,7 @@ func (w *writer) run() {
 			var t *turn
 			var slots int
 			buf, t, slots, more, last = w.take(buf)
-			// Before the write: as soon as the client sees an answer it may send its next request.
+			// The slots are free before the write: a client that sees an answer may send its next request.
 			if slots > 0 {
 				w.freeSlots(slots)
 			}
@@ -157,7 +157,7 @@ func (w *writer) take(buf []byte) (taken []byte, t *turn, slots int, more, last 
 	slots, w.slots = w.slots, 0
 	w.writing.Store(int64(len(taken)))
 	if w.moving { // the lanes go another way
-		// Not before the control lines are written: what comes later may not overtake them.
+		// It closes after the control lines are written: what comes later may not overtake them.
 		w.closing = w.closing || len(taken) == 0
 		return taken, nil, slots, !w.closing, w.closing
 	}

@@ -9,7 +9,7 @@ import (
 // statetest tests a state against this contract.
 type State interface {
 	// Open returns the store of an owner's tasks. It waits for no server: the store connects when it is first
-	// used. What is opened again is the same.
+	// used. An owner that is opened again has the same store.
 	Open(owner string) Store
 	// Close stores what is not yet stored, and releases the state and its stores.
 	Close() error

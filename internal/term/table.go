@@ -77,7 +77,7 @@ func IsTerminal(stream any) bool {
 	return ok && isatty.IsTerminal(f.Fd()) && takesEscapes(f)
 }
 
-// IsNull reports whether an input is the null device: whoever has started this process will write nothing.
+// IsNull reports whether an input is the null device: the program that has started this one writes nothing.
 func IsNull(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {

@@ -33,7 +33,7 @@ func newRows() *rows { return &rows{all: map[string]string{}, puts: map[string]u
 
 func (r *rows) of(owner string) Sessions { return rowsOf{r, owner} }
 
-// rowsOf are those of an owner.
+// rowsOf has the rows of an owner.
 type rowsOf struct {
 	*rows
 	owner string

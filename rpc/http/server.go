@@ -41,7 +41,7 @@ type Options struct {
 	Origins   []string        // pages that may use the server, beside those of this machine
 	Proxies   Proxies         // trusted to say who a client is
 
-	// Where fronts find each other's sessions, by owner; nil: they end with the process.
+	// Sessions returns where other fronts find an owner's sessions; nil: they end with the process.
 	Sessions func(owner string) Sessions
 	// The URL where other fronts reach this one, to pass on requests of its sessions; "": nowhere.
 	Advertise string

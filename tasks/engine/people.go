@@ -35,8 +35,8 @@ func (sp *Space) Find(ctx context.Context, prefix string, most int) (ids []strin
 }
 
 // Forget deletes the tasks that have ended by a time, and returns them as List does. It keeps tasks
-// that have not ended, those that such a task needs and, unless forced, those whose result has not been fetched;
-// kept is the number of these.
+// that have not ended, those that such a task needs and, unless forced, those whose result has not been
+// fetched; kept is the number of these.
 func (sp *Space) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	head := func(id string) (tasks.Task, error) { return sp.Head(ctx, id) }

@@ -109,8 +109,9 @@ type forgetter interface {
 	Forget(ctx context.Context, before time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
-// Forget shows that ended tasks are pruned if their results were fetched, and the others only by force. One that
-// a task has begun stays as long as that goes on: steps read the output of earlier ones, perhaps days later.
+// Forget shows that ended tasks are pruned if their results were fetched, and the others only by force. One
+// that a task has begun stays as long as that goes on: steps read the output of earlier ones, perhaps days
+// later.
 func Forget(t *testing.T, s tasks.State) {
 	t.Helper()
 	pruned(t, s)
