@@ -14,6 +14,7 @@ import (
 
 	"runnel/partials"
 	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
@@ -56,6 +57,37 @@ func TestLeaseIsRemoved(t *testing.T) {
 		t.Errorf("cancelled from elsewhere: %s, %v", task.Status, err)
 	}
 	<-run.Ended()
+}
+
+// A process that ends while it takes a task leaves a lease that says so, and the next one takes the task at
+// the first look: a missing lease would say nothing for a minute.
+func TestEndsWhileItTakes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first := openStore(t, Options{Dir: dir})
+	task := statetest.Working("a")
+	task.Variables = []byte(`{"` + tasks.ResumeNote + `":"steps"}`)
+	statetest.Put(t, first, task)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s := openStore(t, Options{Dir: dir})
+		left, err := statetest.Shared(s).Left(t.Context())
+		if err != nil || len(left) != 1 {
+			t.Fatalf("%v, %v", left, err)
+		}
+		err = s.db.w.do(job{durable: true, do: func(tx *transaction) error { // what Take does first
+			_, err := tx.exec("UPDATE task SET keeper = ?, work = ? WHERE id = 'a'", s.db.lease.name, []byte("{}"))
+			return err
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // Those that look while the lease's file is missing, or has just been made again, leave a running task as it

@@ -25,6 +25,14 @@ func (d *database) gone(keeper string) bool {
 	return d.absent.see(keeper, holderOf(filepath.Join(d.o.Dir, leaseDir), keeper, func() {}), time.Now())
 }
 
+// keeps reports whether a process is the keeper of a task: its lease must say then whether it lives. If that
+// is unknown, it reports true.
+func (d *database) keeps(ctx context.Context, keeper string) bool {
+	keeps := true
+	_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", keeper).Scan(&keeps)
+	return keeps
+}
+
 // recoverAll ends the tasks of all processes that are gone.
 func (d *database) recoverAll(ctx context.Context) error {
 	keepers, err := column[string](d.query(ctx, "SELECT DISTINCT keeper FROM task WHERE keeper IS NOT NULL"))

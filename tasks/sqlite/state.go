@@ -190,6 +190,7 @@ func (d *database) close() (err error) {
 		d.stopSweeper()
 		d.sweeper.Wait()
 	}
+	kept := d.lease != nil && d.read != nil && d.keeps(context.Background(), d.lease.name)
 	if d.read != nil {
 		_ = d.read.Close()
 	}
@@ -197,9 +198,6 @@ func (d *database) close() (err error) {
 		err = d.w.close()
 	}
 	if d.lease != nil {
-		d.mu.Lock()
-		kept := len(d.live) > 0
-		d.mu.Unlock()
 		d.lease.release(kept)
 	}
 	return err

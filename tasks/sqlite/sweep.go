@@ -48,12 +48,7 @@ func (d *database) sweep(ctx context.Context) error {
 		return err
 	}
 	d.lease.touch()
-	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir), func(name string) bool {
-		keeps := true // unless it is known better
-		_ = d.read.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM task WHERE keeper = ?)", name).
-			Scan(&keeps)
-		return keeps
-	})
+	dropDeadLeases(filepath.Join(d.o.Dir, leaseDir), func(name string) bool { return d.keeps(ctx, name) })
 	if err := d.remember(ctx); err != nil {
 		return err
 	}
