@@ -21,9 +21,9 @@ import (
 func (i *invocation) answerCommand() *cobra.Command {
 	var said string
 	cmd := i.aboutTask("answer ID [yes|no|JSON]", "Answer the question that a task waits for",
-		"Answers the question of a task, whichever runnel runs it, and that of steps also while no runnel runs them. "+
-			"Without an answer it asks you for it on a terminal. JSON is the content of a form. A call that its host "+
-			"waits for, and that is not a task yet, asks its host alone. Passwords are typed with runnel attach.",
+		"Answers the question of a task, whichever runnel runs it, and that of steps also while no runnel runs "+
+			"them. Without an answer it asks you for it on a terminal. JSON is the content of a form. A call that its "+
+			"host waits for, and that is not a task yet, asks its host alone. Passwords are typed with runnel attach.",
 		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes\n"+
 			`  runnel tasks answer 4d8a '{"version": "1.2"}'`,
 		func(cmd *cobra.Command, l *local, id string) error {
@@ -66,8 +66,8 @@ func (i *invocation) answerCommand() *cobra.Command {
 			}
 			encoded := rawjson.Encode(answer)
 			if _, err := question.Read(encoded); err != nil {
-				return fmt.Errorf("the answer to %q %w; it is a JSON object with these fields, or no:%s", params.Message, err,
-					fieldsOf(params.RequestedSchema))
+				return fmt.Errorf("the answer to %q %w; it is a JSON object with these fields, or no:%s",
+					params.Message, err, fieldsOf(params.RequestedSchema))
 			}
 			if err := question.Answer(cmd.Context(), encoded); errors.Is(err, tasks.ErrEnded) {
 				return fmt.Errorf("task %s has ended: it waits for no answer", id)
@@ -100,7 +100,8 @@ func noQuestion(v *run.View) error {
 	case t.Password != nil:
 		return fmt.Errorf("task %s asks for a password: type it with runnel attach %[1]s", t.ID)
 	case t.Status == mcp.TaskInputRequired && bytes.Contains(t.Variables, []byte(tasks.AnswerPrefix)):
-		return fmt.Errorf("the question of task %s has been answered, and the task goes on soon: %s", t.ID, t.StatusMessage)
+		return fmt.Errorf("the question of task %s has been answered, and the task goes on soon: %s", t.ID,
+			t.StatusMessage)
 	case t.Status == mcp.TaskInputRequired:
 		return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", t.ID,
 			t.StatusMessage)

@@ -37,7 +37,7 @@ type ofOwner struct {
 	owner string
 }
 
-// Of makes a run.Observer. It counts the tasks of an owner in the process that calls them.
+// Of returns a run.Observer that counts an owner's tasks.
 func (m *Metrics) Of(owner string) ofOwner { return ofOwner{m, m.owners.label(owner)} }
 
 // Created counts a task that was started.

@@ -29,7 +29,7 @@ type Place struct {
 
 type sessionKey struct{}
 
-// Of returns a client's Session. It knows what the client has been shown.
+// Of returns the Session of a client, which knows what the client was shown.
 func Of(c *rpc.Caller) *Session {
 	return c.SessionValue(sessionKey{}, func() any { return &Session{places: map[string]Place{}} }).(*Session)
 }
