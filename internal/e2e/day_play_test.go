@@ -301,12 +301,15 @@ func (c *dayCall) gather() (result string, ok bool) {
 		if m := dayLastLine.FindStringSubmatch(said); m != nil {
 			said, last = m[1], m[2]
 		}
-		// One stands before each last line, whether the piece has ended a line or not.
-		output += strings.ReplaceAll(said, "\n", "")
+		output += said + "\n"
 		if status := r.Meta.Ours.Status; status != "working" && status != "input_required" {
 			c.host.d.ended(c, status, last)
 			for _, item := range r.Content[1:] {
 				output += item.Text
+			}
+			if output = c.host.d.sideBySide(output); !strings.Contains(output, stepBegins) {
+				// A line end stands before each last line, whether the piece has ended a line or not.
+				output = strings.ReplaceAll(output, "\n", "")
 			}
 			return c.host.d.plain(output + "\n[" + last + "]"), true
 		}

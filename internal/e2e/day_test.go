@@ -223,7 +223,20 @@ func (d *day) comparable(a answer, chunks string) string {
 	if len(r.Meta) > 0 {
 		meta = string(rawJSON(r.Meta))
 	}
-	return d.plain(fmt.Sprintf("isError %t %s %s\n%s%s", r.IsError, meta, r.Structured, others, said))
+	return d.plain(fmt.Sprintf("isError %t %s %s\n%s%s", r.IsError, meta, r.Structured, others,
+		d.sideBySide(said)))
+}
+
+const stepBegins = ": begins as task "
+
+// sideBySide sorts the lines of steps: those that run side by side begin and end in any order.
+func (d *day) sideBySide(output string) string {
+	if !strings.Contains(output, stepBegins) {
+		return output
+	}
+	lines := strings.FieldsFunc(d.plain(output), func(r rune) bool { return r == '\n' })
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
 }
 
 // ended notes how a task ended. All who ask get the same end.
