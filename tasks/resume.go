@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"time"
 
@@ -44,21 +43,13 @@ func HowToAnswer(t *Task) string {
 	return "in a terminal with: runnel tasks answer " + t.ID
 }
 
-// Needed reports whether the work of another task may still read a task with these variables: it has begun it,
-// and has not ended. head reads a task.
-func Needed(variables json.RawMessage, head func(id string) (Task, error)) (bool, error) {
+// Above returns the id of the task whose work has begun one with these variables, "" if there is none. As long as
+// it goes on it may read the output of the other.
+func Above(variables json.RawMessage) string {
 	if !HasNotes(variables) {
-		return false, nil
+		return ""
 	}
-	above := rawjson.StringMember(variables, AboveNote)
-	if above == "" {
-		return false, nil
-	}
-	t, err := head(above)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && !t.Status.Terminal(), err
+	return rawjson.StringMember(variables, AboveNote)
 }
 
 // Begun returns the ids of the tasks that a work has begun and whose end it has not noted: each is the member

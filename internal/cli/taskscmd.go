@@ -88,7 +88,7 @@ func (i *invocation) waitCommand() *cobra.Command {
 
 func (i *invocation) rmCommand() *cobra.Command {
 	return i.aboutTasks("rm ID...", "Forget tasks that have ended",
-		"Deletes a task that has ended, with its result and output, whether or not anybody has fetched them.",
+		"Deletes a task that has ended, with its result and output, whether or not they were fetched. One that steps have begun stays as long as they\ngo on, since they may read its output.",
 		"  runnel tasks rm 4d8a223b\n  runnel tasks list --failed -q | xargs runnel tasks rm",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Get(cmd.Context(), id)
@@ -97,6 +97,16 @@ func (i *invocation) rmCommand() *cobra.Command {
 			}
 			if !t.Status.Terminal() {
 				return fmt.Errorf("task %s still runs: end it with runnel tasks cancel %s", id, id)
+			}
+			if above := tasks.Above(t.Variables); above != "" {
+				up, err := l.runner.Head(cmd.Context(), above)
+				switch {
+				case err == nil && !up.Status.Terminal():
+					return fmt.Errorf("task %s was begun by task %s (%s, %s), which may read it: end that one first with runnel tasks cancel %s, or runnel tasks answer %s if it waits for an answer",
+						id, above, up.Tool, up.Status, above, above)
+				case err != nil && !errors.Is(err, tasks.ErrNotFound):
+					return err
+				}
 			}
 			return l.store.Delete(cmd.Context(), id)
 		})
@@ -109,7 +119,8 @@ func (i *invocation) pruneCommand() *cobra.Command {
 		Use:   "prune",
 		Short: "Forget the tasks that have ended and whose results were fetched",
 		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task stays if it still runs, if steps that
-still run have begun it, or if its result was not fetched yet by a host or "runnel tasks result": --force deletes the last, too.`,
+still run have begun it, or if its result was not fetched yet by a host or "runnel tasks result": --force deletes the last, too.
+What steps have begun counts as fetched when their result was.`,
 		Example: `  runnel tasks prune
 
   # all that ended more than ten minutes ago, fetched or not

@@ -190,7 +190,8 @@ tools:
 	}
 }
 
-// A step whose input was deleted fails: an output that cannot be read is not taken for an empty one.
+// A step whose input was deleted fails: an output that cannot be read is not taken for an empty one. A person
+// cannot delete it while the steps go on.
 func TestStepsOutputIsGone(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -227,12 +228,12 @@ tools:
 				said, _, _ = strings.Cut(said, "\n")
 			}
 		}
+		runEmpty(t, []string{"tasks", "rm", said, "--state", state}).is(t, exitFailure, "",
+			"task "+said+" was begun by task "+id+" .run, .*, which may read it: .*runnel tasks cancel "+id)
 		want := "one: completed\nok: completed, answered yes\nlast: completed\n\nlast:\n\n"
 		if deleted {
 			want = "one: completed\nok: completed, answered yes\nlast: failed: the output of step one cannot be read: "
-			if got := runEmpty(t, []string{"tasks", "rm", said, "--state", state}); got.code != exitFine {
-				t.Fatalf("%+v", got)
-			}
+			deleteTask(t, state, said)
 		}
 		if text := resultOf(t, s, id, "Go on?", "accept"); !strings.HasPrefix(text, want) {
 			t.Errorf("the result is %q", text)
@@ -240,6 +241,19 @@ tools:
 	}
 	if shown, _ := os.ReadFile(filepath.Join(dir, "shown")); string(shown) != "[said]\n" {
 		t.Errorf("shown: %q", shown)
+	}
+}
+
+// deleteTask deletes a task from a state, as damage might.
+func deleteTask(t *testing.T, state, id string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(state, "runnel.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM task WHERE id = ?", id); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -34,47 +34,38 @@ func (sp *Space) Find(ctx context.Context, prefix string, most int) (ids []strin
 	}
 }
 
-// Forget deletes the tasks that have ended by a time, and returns them as List does. It keeps tasks
-// that have not ended, those that such a task needs and, unless forced, those whose result has not been
-// fetched; kept is the number of these.
+// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those whose
+// result has not been fetched.
 func (sp *Space) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
-	head := func(id string) (tasks.Task, error) { return sp.Head(ctx, id) }
+	var all []tasks.Prunable
 	for cursor := ""; ; {
 		page, next, err := sp.List(ctx, tasks.OldestFirst, cursor, someTasks)
 		if err != nil {
-			return gone, kept, err
+			return nil, 0, err
 		}
-		page = slices.DeleteFunc(page, func(t tasks.Task) bool {
-			return !t.Status.Terminal() || t.UpdatedAt.After(ended) || tasks.IsFiles(t.ID)
-		})
 		ids := make([]string, len(page))
 		for i := range page {
 			ids[i] = page[i].ID
 		}
 		fetched, err := sp.Fetched(ctx, ids)
 		if err != nil {
-			return gone, kept, err
+			return nil, 0, err
 		}
 		for i := range page {
-			if !force && !fetched[page[i].ID] {
-				kept++
-				continue
-			}
-			needed, err := tasks.Needed(page[i].Variables, head)
-			if err != nil {
-				return gone, kept, err
-			}
-			if needed {
-				continue
-			}
-			if err := sp.Delete(ctx, page[i].ID); err != nil {
-				return gone, kept, err
-			}
-			gone = append(gone, page[i])
+			t := tasks.Prunable{Task: page[i], Above: tasks.Above(page[i].Variables), Fetched: fetched[page[i].ID]}
+			t.Variables = nil // they may be large
+			all = append(all, t)
 		}
 		if cursor = next; cursor == "" {
-			return gone, kept, nil
+			break
 		}
 	}
+	named, kept := tasks.Prune(all, ended, force)
+	for i := range named {
+		if err := sp.Delete(ctx, named[i].ID); err != nil {
+			return named[:i], kept, err
+		}
+	}
+	return named, kept, nil
 }

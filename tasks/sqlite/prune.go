@@ -1,9 +1,7 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,63 +22,44 @@ func (s *store) Find(ctx context.Context, prefix string, most int) ([]string, er
 	return ids, explain(err)
 }
 
-// Forget deletes the tasks that had ended at a time, and returns them as List does. Tasks that have
-// not ended stay, and those that such a task needs; so do, unless forced, those whose result has not been
-// fetched, and kept is the number of these.
+// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those whose
+// result has not been fetched.
 func (s *store) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()
 	if err != nil {
 		return nil, 0, err
 	}
-	var found []row
-	files := map[string]int64{}           // the numbers of tasks that keep files of others
-	begun := map[string]json.RawMessage{} // the variables of tasks that others have begun
+	var all []tasks.Prunable
+	numbers := map[string]int64{}
 	err = d.each(ctx, func(scan func(...any) error) error {
-		var fetched bool // or a call, which has its answer
+		var t tasks.Prunable
 		var variables []byte
-		r, err := scanTask(scan, &fetched, &variables)
-		if bytes.Contains(variables, []byte(tasks.AboveNote)) {
-			begun[r.ID] = variables
-		}
-		if tasks.IsFiles(r.ID) {
-			files[r.ID] = r.number
-		} else if fetched || force {
-			found = append(found, r)
-		} else {
-			kept++
-		}
+		r, err := scanTask(scan, &t.Fetched, &variables) // a call counts as fetched: it has its answer
+		t.Task, t.Above = r.Task, tasks.Above(variables)
+		all, numbers[r.ID] = append(all, t), r.number
 		return err
-	}, "SELECT "+taskColumns+", fetched OR expires < 0, variables FROM task WHERE owner = ? AND keeper IS NULL AND updated <= ? AND "+d.o.visible()+" ORDER BY number",
-		s.owner, ended.UnixNano(), d.o.Now().UnixNano())
+	}, "SELECT "+taskColumns+", fetched OR expires < 0, variables FROM task WHERE owner = ? AND "+d.o.visible()+" ORDER BY number",
+		s.owner, d.o.Now().UnixNano())
 	if err != nil {
-		return nil, kept, err
+		return nil, 0, err
 	}
-	for id, variables := range begun {
-		needed, err := tasks.Needed(variables, func(id string) (tasks.Task, error) { return s.Head(ctx, id) })
-		if err != nil {
-			return nil, kept, err
-		}
-		if needed {
-			found = slices.DeleteFunc(found, func(r row) bool { return r.ID == id })
-		}
-	}
-	for some := range slices.Chunk(found, forgetTasks) {
-		var numbers []string
+	named, kept := tasks.Prune(all, ended, force)
+	for some := range slices.Chunk(named, forgetTasks) {
+		var list []string
 		for i := range some {
-			numbers = append(numbers, strconv.FormatInt(some[i].number, 10))
-			if n, has := files[tasks.FilesID(some[i].ID)]; has {
-				numbers = append(numbers, strconv.FormatInt(n, 10))
+			for _, id := range []string{some[i].ID, tasks.FilesID(some[i].ID)} {
+				if n, has := numbers[id]; has {
+					list = append(list, strconv.FormatInt(n, 10))
+				}
 			}
 		}
 		for n := 1; n > 0; {
-			if n, err = d.drop(ctx, named, "["+strings.Join(numbers, ",")+"]"); err != nil {
+			if n, err = d.drop(ctx, withNumber, "["+strings.Join(list, ",")+"]"); err != nil {
 				return gone, kept, err
 			}
 		}
-		for i := range some {
-			gone = append(gone, some[i].Task)
-		}
+		gone = append(gone, some...)
 	}
 	return gone, kept, d.shrink(ctx, true)
 }
@@ -88,5 +67,5 @@ func (s *store) Forget(ctx context.Context, ended time.Time,
 // forgetTasks is how many tasks are deleted at a time: few, in case the disk has little room.
 const forgetTasks = 64
 
-// named is a condition for drop, for the tasks whose numbers are in a JSON list.
-const named = "keeper IS NULL AND number IN (SELECT value FROM json_each(?)) ORDER BY number"
+// withNumber is a condition for drop, for the tasks whose numbers are in a JSON list.
+const withNumber = "keeper IS NULL AND number IN (SELECT value FROM json_each(?)) ORDER BY number"

@@ -111,7 +111,7 @@ type forgetter interface {
 
 // Forget shows that ended tasks are pruned if their results were fetched, and the others only by force. One
 // that a task has begun stays as long as that goes on: steps read the output of earlier ones, perhaps days
-// later.
+// later. Afterwards it counts as fetched if the result of that task was, or if that was deleted.
 func Forget(t *testing.T, s tasks.State) {
 	t.Helper()
 	pruned(t, s)
@@ -139,10 +139,22 @@ func Forget(t *testing.T, s tasks.State) {
 	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d", "e"}) {
 		t.Errorf("left: %v", got)
 	}
+	for _, pair := range []string{"fd", "gf", "hb"} {
+		begun := Working(pair[:1], "line\n")
+		begun.Variables = json.RawMessage(`{"` + tasks.AboveNote + `":"` + pair[1:] + `"}`)
+		Put(t, s, Ended(begun, mcp.TaskCompleted, "done"))
+	}
 	Put(t, s, Ended(Working("d"), mcp.TaskCompleted, "done"))
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 2 ||
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 2 ||
+		kept != 3 {
+		t.Errorf("after the end of what needs them: %v, %d kept, %v", gone, kept, err)
+	}
+	if err := s.Open(owner).MarkFetched(t.Context(), "d"); err != nil {
+		t.Fatal(err)
+	}
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 3 ||
 		kept != 0 {
-		t.Errorf("after the end of what needs it: %v, %d kept, %v", gone, kept, err)
+		t.Errorf("after its result was fetched: %v, %d kept, %v", gone, kept, err)
 	}
 }
 
