@@ -78,7 +78,7 @@ func (m inMemoryOf) Put(_ context.Context, t Task) error {
 		s.expiry = time.AfterFunc(time.Until(t.CreatedAt.Add(t.TTL)),
 			func() { _ = m.Delete(context.Background(), t.ID) })
 		for m.held > maxMemory && m.ended.Len() > 1 {
-			m.remove(m.ended.Front().Value.(*inMemory))
+			m.remove(m.leastNeeded())
 		}
 	}
 	return nil
@@ -183,6 +183,19 @@ func (m *Memory) remove(s *inMemory) {
 		m.held -= s.bytes
 		s.expiry.Stop()
 	}
+}
+
+// leastNeeded returns the task that ended first of those that no other reads any more: a task that goes on may read
+// those that it has begun. It does not return the last one, which has just ended. m.mu is held.
+func (m *Memory) leastNeeded() *inMemory {
+	first := m.ended.Front()
+	for e := first; e != m.ended.Back(); e = e.Next() {
+		s := e.Value.(*inMemory)
+		if above := m.tasks[Above(s.Variables)]; above == nil || above.end != nil {
+			return s
+		}
+	}
+	return first.Value.(*inMemory)
 }
 
 // index returns the index in order of the task with a number, or of the next one. m.mu is held.

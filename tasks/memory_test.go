@@ -2,6 +2,7 @@ package tasks_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -45,7 +46,9 @@ func TestMemoryHidesWhatHasExpired(t *testing.T) {
 func TestMemoryForgetsOldestEnded(t *testing.T) {
 	m := tasks.NewMemory()
 	running := statetest.Working("running")
-	statetest.Put(t, m, running)
+	begun := statetest.Working("begun")
+	begun.Variables = json.RawMessage(`{"` + tasks.AboveNote + `":"running"}`)
+	statetest.Put(t, m, running, statetest.Ended(begun, mcp.TaskCompleted, "done"))
 	big := &tasks.Outcome{Result: mcp.Result(strings.Repeat("x", tasks.MaxMemory/4))}
 	for i := range 8 {
 		task := statetest.Working(fmt.Sprint("ended", i))
@@ -57,7 +60,7 @@ func TestMemoryForgetsOldestEnded(t *testing.T) {
 		t.Errorf("held %d bytes, at most %d allowed", m.Held(), tasks.MaxMemory)
 	}
 	if got, want := statetest.IDs(t, m, 10),
-		[]string{"running", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
+		[]string{"running", "begun", "ended5", "ended6", "ended7"}; !slices.Equal(got, want) {
 		t.Errorf("kept %v, want %v", got, want)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -114,13 +115,17 @@ func TestSQLiteLimitsLogs(t *testing.T) {
 	}
 }
 
-// The state stays below its limit: what ended first goes first, what runs stays.
+// The state stays below its limit: what ended first goes first, what runs stays, and what a running task has begun
+// goes last.
 func TestSQLiteLimitsItsSize(t *testing.T) {
 	t.Parallel()
 	const limit = 8 << 20
 	s := openStore(t, Options{MaxState: limit})
 	running := statetest.Working("running", "still here")
 	statetest.Put(t, s, running)
+	begun := statetest.Working("begun", "needed")
+	begun.Variables = json.RawMessage(`{"` + tasks.AboveNote + `":"running"}`)
+	statetest.Put(t, s, statetest.Ended(begun, mcp.TaskCompleted, "done"))
 	line := []byte(strings.Repeat("x", 1023) + "\n")
 	for i := range 40 {
 		task := statetest.Working(fmt.Sprint("ended", i))
@@ -163,6 +168,18 @@ func TestSQLiteLimitsItsSize(t *testing.T) {
 	}
 	if n := used(); n > limit-limit/8 {
 		t.Errorf("%d bytes are used after a sweep", n)
+	}
+	if got := statetest.ReadAll(t, statetest.Get(t, s, "begun").Log); got != "needed" {
+		t.Errorf("what the running task has begun: %q", got)
+	}
+	// Nothing else has ended, and there must be room for what runs.
+	for i := range 10 {
+		begun := statetest.Working(fmt.Sprint("begun", i), strings.Repeat("x", 1<<20))
+		begun.Variables = json.RawMessage(`{"` + tasks.AboveNote + `":"running"}`)
+		statetest.Put(t, s, statetest.Ended(begun, mcp.TaskCompleted, "done"))
+	}
+	if _, err := s.Open("local").Get(t.Context(), "begun"); !errors.Is(err, tasks.ErrNotFound) {
+		t.Errorf("the oldest of what the running task has begun: %v", err)
 	}
 }
 

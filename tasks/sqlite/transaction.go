@@ -138,8 +138,14 @@ func (tx *transaction) prepare(query string) (*sql.Stmt, error) {
 // These are conditions for drop, with the order of deletion. A task that must not be found any more expires
 // at 0.
 const (
-	expired    = "expires BETWEEN -?1 AND ?1 AND keeper IS NULL ORDER BY expires LIMIT 512"
-	endedFirst = "keeper IS NULL ORDER BY updated LIMIT 16" // few more than need be
+	expired = "expires BETWEEN -?1 AND ?1 AND keeper IS NULL ORDER BY expires LIMIT 512"
+	// These delete few more than need be. Those that a task which goes on has begun are endedNeeded.
+	endedFirst  = "keeper IS NULL AND NOT " + needed + " ORDER BY updated LIMIT 16"
+	endedNeeded = "keeper IS NULL AND " + needed + " ORDER BY updated LIMIT 16"
+
+	needed = `CASE WHEN instr(variables, '"` + tasks.AboveNote + `"') > 0 AND json_valid(CAST(variables AS TEXT)) THEN
+		EXISTS (SELECT 1 FROM task AS above WHERE above.keeper IS NOT NULL AND above.owner = task.owner AND
+			above.id = json_extract(CAST(task.variables AS TEXT), '$."` + tasks.AboveNote + `"')) ELSE 0 END`
 )
 
 // sliceRows bounds one deleting transaction: 32 MiB, some ten milliseconds in which no other process can

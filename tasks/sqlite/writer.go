@@ -200,13 +200,16 @@ func (w *writer) write(jobs []job) {
 	}
 }
 
-// makeRoom deletes expired tasks or else those that ended first, some at a time. It reports false if there
-// are none, or if deleting needs room, too.
+// makeRoom deletes expired tasks or else those that ended first, some at a time; those that a task which goes on
+// may still read come last. It reports false if there are none, or if deleting needs room, too.
 func (w *writer) makeRoom() bool {
 	deleted := 0
 	err := w.commit([]job{{do: func(tx *transaction) (err error) {
-		if deleted, err = tx.drop(expired, w.o.Now().UnixNano()); err == nil && deleted == 0 {
-			deleted, err = tx.drop(endedFirst)
+		deleted, err = tx.drop(expired, w.o.Now().UnixNano())
+		for _, which := range []string{endedFirst, endedNeeded} {
+			if err == nil && deleted == 0 {
+				deleted, err = tx.drop(which)
+			}
 		}
 		return err
 	}}})
