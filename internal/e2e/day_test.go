@@ -40,6 +40,7 @@ const (
 	dayPause    = time.Second      // between two things that happen to everybody, at most
 	dayMaxSleep = 120              // seconds that the laptop sleeps: with those of an hour below tasks.ttl
 	dayState    = 64 << 20         // bytes of state when every task has expired
+	dayVacation = 11 * 24 * 3600   // seconds without a look: more than any ttl, those of steps (240 h) among them
 )
 
 type day struct {
@@ -387,7 +388,7 @@ func (d *day) quiet() {
 	d.checkLeft()
 	d.checkUsage()
 	d.jump.Lock()
-	d.clock.Add(25 * 3600)
+	d.clock.Add(dayVacation)
 	d.jump.Unlock()
 	d.checkExpired()
 	d.count("hours", 1)
@@ -464,7 +465,7 @@ func (d *day) checkUsage() {
 	}
 }
 
-// checkExpired holds that after a day without a look no more is left of tasks and of plain calls than the
+// checkExpired holds that after days without a look no more is left of tasks and of plain calls than the
 // history keeps.
 func (d *day) checkExpired() {
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
