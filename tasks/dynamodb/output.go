@@ -202,7 +202,7 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	if err != nil {
 		return nil, err
 	}
-	numbers := engine.Numbers{Record: r, After: n, Last: last}
+	numbers := r.Numbers(n, last)
 	for more := true; more && len(items) > 0; {
 		to, _, err := pieceAt(items[0], "ends:")
 		first, ok := numberOf(items[0], "first")

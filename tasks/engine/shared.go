@@ -190,7 +190,7 @@ func (sp *Space) look(ctx context.Context, f *following, t *tasks.Task) (changed
 	}
 	changed, err = t.Update(ctx, tasks.Newer{Task: r.Task, Ending: r.Ending, End: r.End, Output: sp.output(r),
 		Ends: func(ctx context.Context, n int, last int64) ([]int64, error) {
-			known := Numbers{Record: r, After: n, Last: last}
+			known := r.Numbers(n, last)
 			for _, row := range news.Numbers {
 				if more, err := known.Add(row.First, row.Row); err != nil || !more {
 					break

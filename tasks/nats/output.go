@@ -135,10 +135,10 @@ func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
 
 // Ends implements engine.Store.
 func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
-	var numbers engine.Numbers
+	var numbers partials.Numbers
 	look := func(from fetch) (bool, error) {
-		numbers = engine.Numbers{Record: r, After: n, Last: last}
-		err := sp.readNumbers(ctx, from, &numbers)
+		numbers = r.Numbers(n, last)
+		err := sp.readNumbers(ctx, r.ID, from, &numbers)
 		return numbers.Complete(), err
 	}
 	var err error
@@ -153,18 +153,17 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	return numbers.Ends()
 }
 
-// readNumbers adds the numbers that from finds.
-func (sp *space) readNumbers(ctx context.Context, from fetch, numbers *engine.Numbers) (err error) {
+// readNumbers adds the numbers of a task that from finds.
+func (sp *space) readNumbers(ctx context.Context, id string, from fetch, numbers *partials.Numbers) (err error) {
 	const some = 256
-	r := numbers.Record
-	subject := sp.subject(r.ID, "ends")
+	subject := sp.subject(id, "ends")
 	next := sp.places.at(subject, numbers.Next())
 	if next == 0 && numbers.After > 0 {
 		if next, err = sp.seek(ctx, subject, numbers.Next(), firstOf); err != nil {
 			return err
 		}
 	}
-	for numbers.Last != r.End { // otherwise none can follow
+	for numbers.Last != numbers.End { // otherwise none can follow
 		messages, err := from(ctx, next, subject, some, 1<<20)
 		if err != nil || len(messages) == 0 {
 			return err

@@ -51,7 +51,6 @@ func TestNewestNumbers(t *testing.T) {
 	}
 	for _, known := range []int{0, 1, 50, all - 1, all} {
 		r := &engine.Record{End: 5 * all}
-		r.ID = "a"
 		read := 0
 		counted := func(ctx context.Context, sequence uint64, subject string, n,
 			limit int) ([]*jetstream.RawStreamMsg, error) {
@@ -59,8 +58,8 @@ func TestNewestNumbers(t *testing.T) {
 			read += len(messages)
 			return messages, err
 		}
-		numbers := engine.Numbers{Record: r, After: known, Last: int64(5 * known)}
-		err := sp.readNumbers(t.Context(), counted, &numbers)
+		numbers := r.Numbers(known, int64(5*known))
+		err := sp.readNumbers(t.Context(), "a", counted, &numbers)
 		ends, _ := numbers.Ends()
 		if err != nil || len(ends) != all-known ||
 			known < all && (ends[0] != int64(5*(known+1)) || ends[len(ends)-1] != 5*all) {

@@ -80,7 +80,7 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 	if err != nil && !rueidis.IsRedisNil(err) {
 		return nil, partials.ErrEnds
 	}
-	numbers := engine.Numbers{Record: r, After: n, Last: last}
+	numbers := r.Numbers(n, last)
 	for _, entry := range entries {
 		first, err := strconv.ParseInt(entry.FieldValues["f"], 10, 64)
 		if err != nil {

@@ -140,26 +140,21 @@ func checkExtent(s *partials.Extent, stop, last int64) error {
 // loadSegments reads the numbers that were given after number n, whose segment ends at position last, up to
 // position end. A row that goes beyond end has been stored since end was read. The next call, which begins
 // with a whole row, reads it.
-func (k *backing) loadSegments(ctx context.Context, n int, last, end int64) (ends []int64, err error) {
-	beyond := false
-	err = k.db.each(ctx, func(scan func(...any) error) error {
+func (k *backing) loadSegments(ctx context.Context, n int, last, end int64) ([]int64, error) {
+	numbers, more := partials.Numbers{After: n, Last: last, End: end}, true
+	err := k.db.each(ctx, func(scan func(...any) error) error {
 		var first int64
 		var stored []byte
-		if err := scan(&first, &stored); err != nil || beyond {
-			return err
+		err := scan(&first, &stored)
+		if err == nil && more {
+			more, err = numbers.Add(first, stored)
 		}
-		row, err := decodeSegments(first, stored, n+len(ends), last)
-		if err != nil || len(row) == 0 {
-			return err
-		}
-		if row[len(row)-1] > end {
-			beyond = true
-			return nil
-		}
-		ends, last = append(ends, row...), row[len(row)-1]
-		return nil
+		return err
 	}, "SELECT first, ends FROM segment WHERE task = ? AND first > ? ORDER BY first", k.task, n)
-	return ends, err
+	if err != nil {
+		return nil, err
+	}
+	return numbers.Ends()
 }
 
 // segmentsOf reads all numbers of a row's task, which has failed if they are damaged.
@@ -171,13 +166,4 @@ func (k *backing) segmentsOf(ctx context.Context, r *row) ([]int64, error) {
 		return nil, nil
 	}
 	return ends, err
-}
-
-// decodeSegments reads a row of segments after number n, which ends at position last, and returns where they
-// end.
-func decodeSegments(first int64, stored []byte, n int, last int64) (ends []int64, err error) {
-	if first != int64(n)+1 {
-		return nil, partials.ErrEnds
-	}
-	return partials.DecodeEnds(last, stored)
 }
