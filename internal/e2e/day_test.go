@@ -40,7 +40,7 @@ const (
 	dayPause    = time.Second      // between two things that happen to everybody, at most
 	dayMaxSleep = 120              // seconds that the laptop sleeps: with those of an hour below tasks.ttl
 	dayState    = 64 << 20         // bytes of state when every task has expired
-	dayVacation = 11 * 24 * 3600   // seconds without a look: more than any ttl, those of steps (240 h) among them
+	dayJump     = 25 * 3600        // seconds without a look: more than any ttl but that of the manual's steps
 )
 
 type day struct {
@@ -388,7 +388,7 @@ func (d *day) quiet() {
 	d.checkLeft()
 	d.checkUsage()
 	d.jump.Lock()
-	d.clock.Add(dayVacation)
+	d.clock.Add(dayJump)
 	d.jump.Unlock()
 	d.checkExpired()
 	d.count("hours", 1)
@@ -397,28 +397,31 @@ func (d *day) quiet() {
 	clear(d.tasks)
 }
 
+// dayTask is a task in the list; TTL is in milliseconds.
+type dayTask struct {
+	TaskID, Status string
+	TTL            int64
+}
+
 // listed is what runnel tasks list says.
-func (d *day) listed() map[string]string {
+func (d *day) listed() (list []dayTask) {
 	out, err := d.command(d.dir, "tasks", "list", "-o", "json").Output()
 	if exit, ok := err.(*exec.ExitError); ok {
 		d.fail("tasks list: %v\n%s", err, exit.Stderr)
 	}
-	var list struct {
-		Tasks []struct{ TaskID, Status string }
-	}
-	if err := json.Unmarshal(out, &list); err != nil {
+	all := struct{ Tasks *[]dayTask }{&list}
+	if err := json.Unmarshal(out, &all); err != nil {
 		d.fail("tasks list: %v: %s", err, out)
 	}
-	all := map[string]string{}
-	for _, task := range list.Tasks {
-		all[task.TaskID] = task.Status
-	}
-	return all
+	return list
 }
 
 // checkList holds that the list of tasks knows what happened.
 func (d *day) checkList() {
-	all := d.listed()
+	all := map[string]string{}
+	for _, task := range d.listed() {
+		all[task.TaskID] = task.Status
+	}
 	d.mu.Lock()
 	tasks := maps.Clone(d.tasks)
 	d.mu.Unlock()
@@ -465,15 +468,21 @@ func (d *day) checkUsage() {
 	}
 }
 
-// checkExpired holds that after days without a look no more is left of tasks and of plain calls than the
+// checkExpired holds that after a day without a look no more is left of tasks and of plain calls than the
 // history keeps.
 func (d *day) checkExpired() {
+	history := config.Default().History
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
-		all := d.listed()
-		if most := config.Default().History.Calls; len(all) <= most {
+		left := 0
+		for _, task := range d.listed() {
+			if task.TTL <= time.Duration(history.Age).Milliseconds() { // the manual's steps last longer
+				left++
+			}
+		}
+		if left <= history.Calls {
 			break
 		} else if time.Now().After(deadline) {
-			d.fail("%d tasks and calls are listed after their ttl, and %d are kept", len(all), most)
+			d.fail("%d tasks and calls are listed after their ttl, and %d are kept", left, history.Calls)
 			return
 		}
 	}
