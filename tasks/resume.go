@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -34,13 +35,16 @@ func Resumes(variables json.RawMessage) string {
 	return rawjson.StringMember(variables, ResumeNote)
 }
 
-// HowToAnswer says how its user answers a task that waits for an answer, "" if its question ends with the
-// process that asks.
-func HowToAnswer(t *Task) string {
-	if Resumes(t.Variables) == "" {
-		return ""
+// WaitsFor says what a task that is input_required waits for, and how its user answers: the end of a sentence that
+// begins with the task.
+func WaitsFor(t *Task) string {
+	switch {
+	case Answered(t.Variables):
+		return fmt.Sprintf("has the answer to %q, and goes on when a runnel with its tool runs", t.StatusMessage)
+	case Resumes(t.Variables) == "": // the question ends with the process that asks
+		return fmt.Sprintf("waits for its user to answer %q", t.StatusMessage)
 	}
-	return "in a terminal with: runnel tasks answer " + t.ID
+	return fmt.Sprintf("waits for its user to answer %q, in a terminal with: runnel tasks answer %s", t.StatusMessage, t.ID)
 }
 
 // Above returns the id of the task whose work has begun one with these variables, "" if there is none. As long as

@@ -43,6 +43,24 @@ func TestBegun(t *testing.T) {
 	}
 }
 
+// A task says what it waits for: its user, or, if all that any process can ask is answered, a process that runs it.
+func TestWaitsFor(t *testing.T) {
+	const one, two = `"runnel/question/for-ok":{"message":"Sure?"}`, `"runnel/question/question-2":{"message":"Which?"}`
+	const answer = `,"runnel/answer/for-ok":{"result":{}}`
+	for variables, want := range map[string]string{
+		``:                            `waits for its user to answer "Sure?"`,
+		`{` + one + `}`:               `waits for its user to answer "Sure?"`,
+		`{"runnel/resume":"release"}`: `waits for its user to answer "Sure?", in a terminal with: runnel tasks answer x`,
+		`{"runnel/resume":"release",` + one + answer + `,` + two + `}`: `waits for its user to answer "Sure?", in a terminal with: runnel tasks answer x`,
+		`{"runnel/resume":"release",` + one + answer + `}`:             `has the answer to "Sure?", and goes on when a runnel with its tool runs`,
+	} {
+		task := tasks.Task{ID: "x", Status: mcp.TaskInputRequired, StatusMessage: "Sure?", Variables: json.RawMessage(variables)}
+		if got := tasks.WaitsFor(&task); got != want {
+			t.Errorf("%s: %s", variables, got)
+		}
+	}
+}
+
 // Of a task that goes on elsewhere, people's variables and the notes of its work have half of the room each.
 func TestRoomForNotes(t *testing.T) {
 	work := func(n int) string {

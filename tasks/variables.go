@@ -193,16 +193,32 @@ func HasNotes(variables json.RawMessage) bool {
 
 // Asks reports whether variables have a question that any process can answer, and no answer to it.
 func Asks(variables json.RawMessage) bool {
+	open, _ := questions(variables)
+	return open > 0
+}
+
+// Answered reports whether variables have such questions, and the answers to all: the process that runs the task
+// has not found them yet, or no process runs it.
+func Answered(variables json.RawMessage) bool {
+	open, answered := questions(variables)
+	return open == 0 && answered > 0
+}
+
+// questions counts the questions that any process can answer.
+func questions(variables json.RawMessage) (open, answered int) {
 	if !HasNotes(variables) {
-		return false
+		return 0, 0
 	}
 	for it := rawjson.Over(variables); it.Next(); {
-		if key, is := strings.CutPrefix(string(it.Name), QuestionPrefix); is &&
-			rawjson.Member(variables, AnswerPrefix+key) == nil {
-			return true
+		if key, is := strings.CutPrefix(string(it.Name), QuestionPrefix); !is {
+			continue
+		} else if rawjson.Member(variables, AnswerPrefix+key) == nil {
+			open++
+		} else {
+			answered++
 		}
 	}
-	return false
+	return open, answered
 }
 
 // Handed reports whether variables have the HandedNote.

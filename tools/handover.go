@@ -96,9 +96,8 @@ func (s *service) howToResume(c *rpc.Caller, t *tasks.Task) string {
 	if t.Matches.Ready != nil {
 		running = fmt.Sprintf("%s: %s\nIt goes on, as task %s.", t.Tool, t.Matches.Ready, t.ID)
 	}
-	if how := tasks.HowToAnswer(t); t.Status == mcp.TaskInputRequired && how != "" {
-		running = fmt.Sprintf("%s waits for its user to answer %q, %s. It goes on then, as task %s.", t.Tool,
-			t.StatusMessage, how, t.ID)
+	if t.Status == mcp.TaskInputRequired && tasks.Resumes(t.Variables) != "" && !tasks.Answered(t.Variables) {
+		running = fmt.Sprintf("%s %s. It goes on then, as task %s.", t.Tool, tasks.WaitsFor(t), t.ID)
 	}
 	switch e := s.registry.lookup(t.Tool); {
 	case !c.InputOpen():

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -99,9 +98,8 @@ func noQuestion(v *run.View) error {
 	switch {
 	case t.Password != nil:
 		return fmt.Errorf("task %s asks for a password: type it with runnel attach %[1]s", t.ID)
-	case t.Status == mcp.TaskInputRequired && bytes.Contains(t.Variables, []byte(tasks.AnswerPrefix)):
-		return fmt.Errorf("the question of task %s has been answered, and the task goes on soon: %s", t.ID,
-			t.StatusMessage)
+	case t.Status == mcp.TaskInputRequired && tasks.Answered(t.Variables):
+		return fmt.Errorf("task %s %s", t.ID, tasks.WaitsFor(&t))
 	case t.Status == mcp.TaskInputRequired:
 		return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", t.ID,
 			t.StatusMessage)

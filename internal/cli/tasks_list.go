@@ -168,8 +168,12 @@ func tasksTable(list []tasks.Task) string {
 			took = time.Since(t.CreatedAt)
 		}
 		says, _, _ := strings.Cut(t.StatusMessage, "\n")
-		if t.Status == mcp.TaskInputRequired && tasks.Asks(t.Variables) {
+		switch {
+		case t.Status != mcp.TaskInputRequired:
+		case tasks.Asks(t.Variables):
 			says = "(runnel tasks answer " + short[t.ID] + ") " + says
+		case tasks.Answered(t.Variables):
+			says = "(answered) " + says
 		}
 		row := []string{short[t.ID], string(t.Status), t.Tool, term.Age(time.Since(t.CreatedAt)),
 			term.Age(took), term.Shorten(term.Plain(says))}

@@ -187,8 +187,12 @@ func (i *invocation) getCommand() *cobra.Command {
 			if t.StatusMessage != "" {
 				line("message", "%s", text.StripANSI([]byte(t.StatusMessage)))
 			}
-			if t.Status == mcp.TaskInputRequired && tasks.Asks(t.Variables) {
+			switch {
+			case t.Status != mcp.TaskInputRequired:
+			case tasks.Asks(t.Variables):
 				line("answer", "with runnel tasks answer %s", t.ID)
+			case tasks.Answered(t.Variables):
+				line("answer", "given: the task %s", tasks.WaitsFor(&t))
 			}
 			switch {
 			case t.Attempt > 1:

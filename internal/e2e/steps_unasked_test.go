@@ -178,3 +178,51 @@ tools:
 		}
 	}
 }
+
+// Steps that were answered while no runnel runs them say so: they do not ask once more.
+func TestStepsAnsweredWhileLeft(t *testing.T) {
+	t.Parallel()
+	file, state := filepath.Join(t.TempDir(), "runnel.yaml"), filepath.Join(t.TempDir(), "state")
+	if err := os.WriteFile(file, []byte("tools: {release: {steps: [{id: ok, ask: 'Publish it?'}]}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWitness(t, programCommand(t, "--config", file, "--state", state))
+	var ids []string
+	for range 2 {
+		var made mcp.CreateTaskResult
+		w.must(&made, "tools/call", map[string]any{"name": "release", "task": map[string]any{}})
+		statusBecomes(t, w, made.Task.TaskID, mcp.TaskInputRequired)
+		ids = append(ids, made.Task.TaskID)
+	}
+	w.end()
+	// This one has no steps, so it does not continue them.
+	other := newWitness(t, programCommand(t, "--selftest", "--state", state, "--fallback-tools", "always"))
+	text := func(tool string, arguments map[string]any) string {
+		t.Helper()
+		var r mcp.CallToolResult
+		other.must(&r, "tools/call", map[string]any{"name": tool, "arguments": arguments})
+		said, _ := mcp.TextOf(r.Content[0])
+		return said
+	}
+	for i, id := range ids {
+		get := map[string]any{"task_id": id, "wait_ms": 0}
+		if said := text("get_task_result", get); !strings.Contains(said, `waits for its user to answer "Publish it?"`) {
+			t.Errorf("before the answer: %s", said)
+		}
+		runClient(t, "", "tasks", "answer", id, "yes", "--state", state).is(t, exitFine, id+" answered: accept\n", "")
+		const says = `has the answer to "Publish it?", and goes on when a runnel with its tool runs`
+		for _, said := range []string{text("get_task_result", get), text("list_tasks", map[string]any{"all": true}),
+			runClient(t, "", "tasks", "get", id, "--state", state).stdout} {
+			if strings.Count(said, says) < 1 || strings.Count(said, says) > i+1 || strings.Contains(said, "tasks answer "+id) {
+				t.Errorf("after the answer: %s", said)
+			}
+		}
+		runClient(t, "", "tasks", "list", "--state", state).is(t, exitFine, ".*"+id[:8]+"  .*  .answered. Publish it.*", "")
+	}
+	other.end()
+	w = newWitness(t, programCommand(t, "--config", file, "--state", state))
+	for _, id := range ids {
+		statusBecomes(t, w, id, mcp.TaskCompleted)
+	}
+	w.end()
+}

@@ -57,9 +57,9 @@ type DetailedTask struct {
 
 	Meta map[string]any `json:"_meta,omitempty"`
 
-	// HowToAnswer says how a person answers without the client, "" if that is not possible. No client gets it as a
-	// member.
-	HowToAnswer string `json:"-"`
+	// WaitsFor says what the task waits for if a person can answer without the client, and how; else it is "". No
+	// client gets it as a member.
+	WaitsFor string `json:"-"`
 }
 
 // CompleteResult is a tool's result with its resultType.

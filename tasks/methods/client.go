@@ -1,7 +1,6 @@
 package methods
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -19,14 +18,14 @@ import (
 // the error of a task without its newlines, and only its head: there the result of a command that has failed is
 // not an error, and says in its first line and in its last how the command ended.
 func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
-	if t.Status == mcp.TaskInputRequired && t.HowToAnswer != "" && !c.Capabilities.AsksByForm() {
+	if t.Status == mcp.TaskInputRequired && t.WaitsFor != "" && !c.Capabilities.AsksByForm() {
 		before := len(t.InputRequests)
 		maps.DeleteFunc(t.InputRequests, func(_ string, q mcp.InputRequest) bool {
 			return q.Method == "elicitation/create" && rawjson.StringMember(q.Params, "mode") != "url"
 		})
 		if before > 0 && len(t.InputRequests) == 0 {
 			t.Status = mcp.TaskWorking
-			t.StatusMessage = fmt.Sprintf("waits for its user to answer %q, %s", t.StatusMessage, t.HowToAnswer)
+			t.StatusMessage = t.WaitsFor
 		}
 	}
 	if t.Result == nil || !t.Result.IsError || t.Result.Meta[mcp.MetaCommand] == nil ||

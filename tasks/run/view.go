@@ -211,7 +211,12 @@ func (r *Runner) detailed(t *tasks.Task, open map[string]mcp.InputRequest) mcp.D
 	beside := 0
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		d.InputRequests, d.HowToAnswer = open, tasks.HowToAnswer(t) // left out if they are empty
+		d.InputRequests = open // left out if they are empty
+		if tasks.Answered(t.Variables) {
+			d.StatusMessage = tasks.WaitsFor(t)
+		} else if tasks.Resumes(t.Variables) != "" {
+			d.WaitsFor = tasks.WaitsFor(t)
+		}
 	case t.Status == mcp.TaskCancelled || !t.Status.Terminal():
 	case t.Outcome.Err != nil:
 		d.Error = t.Outcome.Err

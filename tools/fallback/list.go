@@ -79,7 +79,10 @@ func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	if matches := t.Matches.Message(); matches != "" && !t.Status.Terminal() {
 		line = matches
 	}
-	if line == "" || t.Status == mcp.TaskInputRequired {
+	switch {
+	case t.Status == mcp.TaskInputRequired && tasks.Answered(t.Variables):
+		line = tasks.WaitsFor(t)
+	case line == "" || t.Status == mcp.TaskInputRequired:
 		line, _, _ = strings.Cut(t.StatusMessage, "\n")
 	}
 	return shorten.Clip(line, maxListedLine)

@@ -122,11 +122,10 @@ func (f *Tools) statusLine(t *tasks.Task, said bool) string {
 	}
 	switch {
 	case t.Status == mcp.TaskInputRequired:
-		how := tasks.HowToAnswer(t)
-		if how != "" && again != "" {
-			how, again = ", "+how, "; then"+strings.TrimPrefix(again, ":")
+		if again != "" && tasks.Resumes(t.Variables) != "" && !tasks.Answered(t.Variables) {
+			again = "; then" + strings.TrimPrefix(again, ":")
 		}
-		return fmt.Sprintf("waits for its user to answer %q%s%s", t.StatusMessage, how, again)
+		return tasks.WaitsFor(t) + again
 	case !t.Status.Terminal():
 		return fmt.Sprintf("%s for %s%s", t.Status, text.Age(time.Since(t.CreatedAt)), again)
 	}

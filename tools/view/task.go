@@ -31,6 +31,7 @@ type shownTask struct {
 	Arguments     json.RawMessage `json:"arguments,omitempty"`
 	Status        mcp.TaskStatus  `json:"status"`
 	StatusMessage string          `json:"statusMessage,omitempty"`
+	Answered      bool            `json:"answered,omitempty"` // its questions, but it does not go on yet
 	CreatedAt     time.Time       `json:"createdAt"`
 	EndedAt       *time.Time      `json:"endedAt,omitempty"`
 	DurationMs    int64           `json:"durationMs"`
@@ -93,6 +94,9 @@ func (v *view) show(ctx context.Context, in *tools.Call, t *tasks.Task, own func
 		ended := t.UpdatedAt.UTC()
 		s.EndedAt = &ended
 		return s
+	}
+	if s.Answered = t.Status == mcp.TaskInputRequired && tasks.Answered(t.Variables); s.Answered {
+		s.StatusMessage = tasks.WaitsFor(t)
 	}
 	s.Matches = shorten.Clip(t.Matches.Message(), maxLastLine)
 	if p := t.Progress; p != (tasks.Progress{}) {

@@ -111,7 +111,7 @@ class TaskView {
     if (!before) say(at("arguments"), plainLines(withEscapes(JSON.stringify(task.arguments ?? {}, null, 2))));
     at("cancel").hidden = !task.canCancel || isOver;
     at("again").hidden = !task.canRunAgain;
-    at("asked").hidden = task.status !== "input_required";
+    at("asked").hidden = task.status !== "input_required" || task.answered === true;
     at("follow").disabled = isOver;
     this.progress(task);
     this.tick();
