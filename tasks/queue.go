@@ -9,36 +9,40 @@ import (
 	"runnel/rpc/mcp"
 )
 
-// Queue is a State whose tasks can wait for a worker: a runnel, on any machine, that runs the tasks that
+// Queue is a Store whose tasks can wait for a worker: a runnel, on any machine, that runs the tasks that
 // others have stored.
 //
 // A waiting task has no keeper: the state ends it when it has waited too long, and a cancellation ends it at
 // once. A worker that takes a task (Take) is its keeper, like any other. If the worker dies, the task waits
 // again as long as its offer has retries left, and its output continues where it was.
 type Queue interface {
-	State
+	Shared
 	// Offer makes a task that this process has put or taken, but not begun, wait for a worker. This process
 	// is no longer its keeper.
-	Offer(ctx context.Context, owner, id string, o Offer) error
+	Offer(ctx context.Context, id string, o Offer) error
+	// Announce makes a worker known to the owner's runnels. They soon forget it unless it is announced again
+	// and again; with a nil w they forget it immediately.
+	Announce(ctx context.Context, w *Worker) error
+	// Fleet returns the workers that the owner's runnels can use, and which tasks wait, by class.
+	Fleet(ctx context.Context) (workers []Worker, waiting map[string]Waiting, err error)
+	// Order asks the owner's workers for something, and Withdraw takes that back. A drain is forgotten when
+	// every worker has had time to read it, a pause counts until it is withdrawn.
+	Order(ctx context.Context, o Order) error
+	Withdraw(ctx context.Context, o Order) error
+	Orders(ctx context.Context) ([]Order, error)
+	// Stored returns where the tasks are stored.
+	Stored(ctx context.Context) (Storage, error)
+}
+
+// Queues is a State whose stores are Queues.
+type Queues interface {
+	State
 	// Next waits for a task that waits for a worker of one of the classes, and returns it; the owners take
 	// turns, and an owner's tasks share its turns by their Priority. Only Take decides who runs the task:
 	// others may have ended it by then.
 	Next(ctx context.Context, owners, classes []string) (*Offered, error)
-	// Announce makes a worker known to an owner's runnels. They soon forget it unless it is announced again
-	// and again; with a nil w they forget it at once.
-	Announce(ctx context.Context, owner string, w *Worker) error
-	// Fleet returns the workers that an owner's runnels can use, and which of the owner's tasks wait, by
-	// class.
-	Fleet(ctx context.Context, owner string) (workers []Worker, waiting map[string]Waiting, err error)
-	// Order asks an owner's workers for something, and Withdraw takes that back. A drain is forgotten when every
-	// worker has had time to read it, a pause counts until it is withdrawn.
-	Order(ctx context.Context, owner string, o Order) error
-	Withdraw(ctx context.Context, owner string, o Order) error
-	Orders(ctx context.Context, owner string) ([]Order, error)
 	// Owners returns the owners that have tasks there, or workers, sorted.
 	Owners(ctx context.Context) ([]string, error)
-	// Stored returns where an owner's tasks are stored.
-	Stored(ctx context.Context, owner string) (Storage, error)
 }
 
 // Storage is what an owner's tasks take of the servers.
@@ -93,7 +97,7 @@ type FarClient struct {
 }
 
 // Offered is a task that waits for a worker.
-// Queue.Next returns one.
+// Queues.Next returns one.
 type Offered struct {
 	Task  Task      // its id, its owner, its tool
 	Since time.Time // when it was last offered
@@ -148,5 +152,5 @@ type Offerer struct {
 	Priority Priority `json:"runnel/priority,omitempty"` // of its calls
 }
 
-// ErrNoQueue refuses to offer a task where the State is not a Queue.
+// ErrNoQueue refuses to offer a task where the Store is not a Queue.
 var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state nats://HOST")

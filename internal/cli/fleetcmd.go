@@ -37,7 +37,7 @@ elsewhere, each change is printed. With --all-owners it shows those of all owner
   runnel fleet --watch -o ndjson --state nats://HOST:4222`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			l, queue, err := i.openQueue(cmd)
+			l, queues, err := i.openQueues(cmd)
 			if err != nil {
 				return err
 			}
@@ -45,13 +45,13 @@ elsewhere, each change is printed. With --all-owners it shows those of all owner
 			show := func(ctx context.Context) (string, error) {
 				owners := []string{l.owner}
 				if all {
-					if owners, err = queue.Owners(ctx); err != nil {
+					if owners, err = queues.Owners(ctx); err != nil {
 						return "", err
 					}
 				}
 				views := map[string]*fleetView{}
 				for _, owner := range owners {
-					if views[owner], err = viewFleet(ctx, queue, owner); err != nil {
+					if views[owner], err = viewFleet(ctx, queues.Open(owner).(tasks.Queue)); err != nil {
 						return "", fmt.Errorf("owner %s: %w", owner, err)
 					}
 				}
@@ -94,11 +94,11 @@ elsewhere, each change is printed. With --all-owners it shows those of all owner
 				if err != nil && !errors.Is(err, errNoWorker) { // one that comes later is to obey, too
 					return err
 				}
-				return q.Order(ctx, owner, pause(class))
+				return q.Order(ctx, pause(class))
 			}),
 		i.orderCommand("resume CLASS", "Let workers take calls of a paused class again",
-			func(ctx context.Context, q tasks.Queue, owner, class string) error {
-				return q.Withdraw(ctx, owner, pause(class))
+			func(ctx context.Context, q tasks.Queue, _, class string) error {
+				return q.Withdraw(ctx, pause(class))
 			}),
 	)
 	return cmd
@@ -111,7 +111,7 @@ func drainWorkers(ctx context.Context, q tasks.Queue, owner, name string) error 
 	if err != nil {
 		return err
 	}
-	return q.Order(ctx, owner, tasks.Order{What: tasks.OrderDrain, Name: name})
+	return q.Order(ctx, tasks.Order{What: tasks.OrderDrain, Name: name})
 }
 
 var errNoWorker = errors.New("runnel fleet shows which there are")
@@ -119,7 +119,7 @@ var errNoWorker = errors.New("runnel fleet shows which there are")
 // obeyed returns an error unless a worker is there that fits, and it obeys the owner: a worker of several
 // owners obeys the first of them. what says in words how one fits.
 func obeyed(ctx context.Context, q tasks.Queue, owner, what string, fits func(tasks.Worker) bool) error {
-	workers, _, err := q.Fleet(ctx, owner)
+	workers, _, err := q.Fleet(ctx)
 	if err != nil {
 		return err
 	}
@@ -150,12 +150,12 @@ func (i *invocation) orderCommand(use, short string,
 			if len(args) != 1 {
 				return misuse(cmd, "runnel fleet %s: one %s is needed", verb, what)
 			}
-			l, queue, err := i.openQueue(cmd)
+			l, _, err := i.openQueues(cmd)
 			if err != nil {
 				return err
 			}
 			defer l.close()
-			return order(cmd.Context(), queue, l.owner, args[0])
+			return order(cmd.Context(), l.store.(tasks.Queue), l.owner, args[0])
 		},
 	}
 	cmd.Flags().SortFlags = false
@@ -163,23 +163,22 @@ func (i *invocation) orderCommand(use, short string,
 	return cmd
 }
 
-// openQueue opens a state that has workers.
-func (i *invocation) openQueue(cmd *cobra.Command) (*local, tasks.Queue, error) {
+// openQueues opens a state that has workers.
+func (i *invocation) openQueues(cmd *cobra.Command) (*local, tasks.Queues, error) {
 	l, err := i.openLocal(cmd)
 	if err != nil && !errors.Is(err, errNoState) && !errors.Is(err, errMemory) {
 		return nil, nil, err
 	}
-	queue, ok := l.queue()
-	if !ok {
-		if l != nil {
-			l.close()
+	if l != nil {
+		if queues, ok := l.state.(tasks.Queues); ok {
+			return l, queues, nil
 		}
-		return nil, nil, &serve.UsageError{
-			Err: errors.New("runnel fleet: workers are found through a state on NATS: " +
-				"name it with --state nats://HOST:4222"),
-		}
+		l.close()
 	}
-	return l, queue, nil
+	return nil, nil, &serve.UsageError{
+		Err: errors.New("runnel fleet: workers are found through a state on NATS: " +
+			"name it with --state nats://HOST:4222"),
+	}
 }
 
 // fleetView is what an owner has of a fleet.
@@ -192,13 +191,13 @@ type fleetView struct {
 	Paused []string `json:"paused"`
 }
 
-func viewFleet(ctx context.Context, queue tasks.Queue, owner string) (*fleetView, error) {
+func viewFleet(ctx context.Context, queue tasks.Queue) (*fleetView, error) {
 	v := &fleetView{Workers: []tasks.Worker{}, Waiting: map[string]int{}, Since: map[string]time.Time{}}
-	workers, waiting, err := queue.Fleet(ctx, owner)
+	workers, waiting, err := queue.Fleet(ctx)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := queue.Orders(ctx, owner)
+	orders, err := queue.Orders(ctx)
 	for _, o := range orders {
 		if o.What == tasks.OrderPause {
 			v.Paused = append(v.Paused, o.Name)
@@ -221,15 +220,6 @@ func jsonLine(v any) (string, error) {
 	var line strings.Builder
 	err := writeJSON(&line, v)
 	return line.String(), err
-}
-
-// queue returns the state if it has workers. l is nil without a state.
-func (l *local) queue() (tasks.Queue, bool) {
-	if l == nil {
-		return nil, false
-	}
-	queue, ok := l.state.(tasks.Queue)
-	return queue, ok
 }
 
 // fleetTable shows workers, each with the tasks that it runs, how many tasks wait for each class, and which

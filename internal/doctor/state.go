@@ -69,7 +69,10 @@ func (d *Doctor) remoteState(ctx context.Context, conf *config.Config) {
 	defer func() { _ = store.Close() }()
 	ctx, cancel := checking(ctx)
 	defer cancel()
-	report, err := store.Check(ctx, conf.Server.Owner)
+	servers := store.Open(conf.Server.Owner).(interface {
+		Check(ctx context.Context) (string, error)
+	})
+	report, err := servers.Check(ctx)
 	d.check("state", err, "%s: %s", conf.State.Dir, report)
 }
 

@@ -17,8 +17,8 @@ import (
 
 // Queue is a queue of an engine.
 type Queue interface {
-	tasks.Queue
-	Space(ctx context.Context, owner string) (*engine.Space, error)
+	tasks.Queues
+	Space(owner string) *engine.Space
 }
 
 // HandedBack shows that a worker that hands a task back, and gets no answer, does not run it while another
@@ -31,10 +31,7 @@ func HandedBack(t *testing.T, open func() Queue) {
 			other := open()
 			offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
 			waits := offered(t, front, offer)
-			sp, err := worker.Space(t.Context(), tasks.DefaultOwner)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sp := ready(t, worker.Space(tasks.DefaultOwner))
 			sp.Stop() // so that it does nothing by itself
 			link := &badLink{Store: sp.Store, late: late}
 			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
@@ -83,17 +80,14 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 	other := open()
 	offer := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
 	waits := offered(t, front, offer)
-	sp, err := worker.Space(t.Context(), tasks.DefaultOwner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sp := ready(t, worker.Space(tasks.DefaultOwner))
 	sp.Stop()
 	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(waits.ID()), []byte(`{"host":"there"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	sp.Queue = badQueue{sp.Queue, &badLink{}}
-	if err := worker.Offer(t.Context(), task.Owner, task.ID, offer); !errors.Is(err, tasks.ErrBusy) {
+	if err := statetest.Queue(worker).Offer(t.Context(), task.ID, offer); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatalf("it was answered: %v", err)
 	}
 	if err := statetest.Shared(worker).Put(t.Context(),
@@ -111,7 +105,7 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 }
 
 // offered starts a task that waits for a worker.
-func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *run.Run {
+func offered(t *testing.T, front tasks.Queues, o tasks.Offer) *run.Run {
 	t.Helper()
 	run := statetest.Start(t, statetest.NewRunner(t, run.Options{State: front}), func(ctx context.Context,
 		task *run.Run) run.Done {
@@ -127,7 +121,7 @@ func offered(t *testing.T, front tasks.Queue, o tasks.Offer) *run.Run {
 }
 
 // takeNext makes a worker take the next waiting task.
-func takeNext(t *testing.T, worker tasks.Queue, host string, work run.Work) *run.Run {
+func takeNext(t *testing.T, worker tasks.Queues, host string, work run.Work) *run.Run {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
@@ -175,13 +169,22 @@ func (l *badLink) arrive(ctx context.Context) error {
 	return l.arrives(ctx)
 }
 
-// badly is a queue that offers through a given space.
+// badly is a state whose stores offer through a given space.
 type badly struct {
 	Queue
 	sp *engine.Space
 }
 
-func (b badly) Offer(ctx context.Context, _, id string, o tasks.Offer) error {
+func (b badly) Open(owner string) tasks.Store {
+	return badOffers{b.Queue.Open(owner).(tasks.Queue), b.sp}
+}
+
+type badOffers struct {
+	tasks.Queue
+	sp *engine.Space
+}
+
+func (b badOffers) Offer(ctx context.Context, id string, o tasks.Offer) error {
 	return b.sp.Offer(ctx, id, o, func(*tasks.Task) ([]byte, error) { return nil, nil })
 }
 

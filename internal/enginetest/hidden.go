@@ -17,14 +17,7 @@ func HandleInTime(t *testing.T, here, there *engine.State, sweep func(sp *engine
 	if err := statetest.Hide(here, task); err != nil {
 		t.Fatal(err)
 	}
-	mine, err := here.Space(t.Context(), task.Owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := there.Space(t.Context(), task.Owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	mine, theirs := ready(t, here.Space(task.Owner)), ready(t, there.Space(task.Owner))
 	mine.Stop() // both do nothing by themselves
 	theirs.Stop()
 	came := false

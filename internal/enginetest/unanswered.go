@@ -30,10 +30,7 @@ func (d deaf) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 func Unanswered(t *testing.T, state *engine.State) {
 	task := statetest.Working("a")
 	statetest.Put(t, state, task)
-	sp, err := state.Space(t.Context(), task.Owner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sp := ready(t, state.Space(task.Owner))
 	sp.Stop() // it writes nothing by itself
 	hears := sp.Store
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
@@ -56,6 +53,15 @@ func Unanswered(t *testing.T, state *engine.State) {
 	if marks, err := hears.Marks(t.Context(), ""); err != nil || len(marks) > 0 {
 		t.Errorf("left: %v, %v", marks, err)
 	}
+}
+
+// ready returns a space once it is ready.
+func ready(t *testing.T, sp *engine.Space) *engine.Space {
+	t.Helper()
+	if err := sp.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return sp
 }
 
 // hearsOutput is deaf, but gets the answers to output.

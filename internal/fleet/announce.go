@@ -54,7 +54,7 @@ func (w *Worker) announce(ctx context.Context, before map[string]bool) {
 // obey does what people ask of workers. before has the ids of the drains that were there at the first look,
 // when it is nil.
 func (w *Worker) obey(ctx context.Context, before map[string]bool) map[string]bool {
-	orders, err := w.Queue.Orders(ctx, w.Owners[0])
+	orders, err := w.queue(w.Owners[0]).Orders(ctx)
 	if err != nil {
 		return before // the announcement has failed, too, and says so
 	}
@@ -92,7 +92,7 @@ func (w *Worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 	var all sync.WaitGroup
 	failed := make(chan error, len(w.Runners))
 	for owner := range w.Runners {
-		all.Go(func() { failed <- w.Queue.Announce(ctx, owner, says(owner)) })
+		all.Go(func() { failed <- w.queue(owner).Announce(ctx, says(owner)) })
 	}
 	all.Wait()
 	close(failed)
@@ -102,6 +102,8 @@ func (w *Worker) tell(ctx context.Context, says func(owner string) *tasks.Worker
 	}
 	return err
 }
+
+func (w *Worker) queue(owner string) tasks.Queue { return w.Queues.Open(owner).(tasks.Queue) }
 
 // selfFor returns what an owner may know of the worker. The ids of other owners' tasks are left empty, since
 // whoever knows an id can use it.

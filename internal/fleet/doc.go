@@ -1,7 +1,7 @@
 // Package fleet is both sides of a fleet: a [Worker] runs the calls that other processes offer through a
 // state with a queue, and [Lend] gives a front the tools of the workers that are there.
 //
-//	tasks.Queue.Next ─▶ Worker.begin ─ tools.Take ─▶ a Run like any other ─▶ its end frees the slot
+//	tasks.Queues.Next ─▶ Worker.begin ─ tools.Take ─▶ a Run like any other ─▶ its end frees the slot
 //	tasks.Queue.Announce ◀─ Worker.announce          Worker.obey ◀─ tasks.Queue.Orders
 //	tasks.Queue.Fleet ─▶ front.follow ─▶ upstream.Set.Lend
 //

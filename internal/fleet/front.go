@@ -21,7 +21,6 @@ import (
 // front gives an owner's tool set the tools of the workers of some classes.
 type front struct {
 	queue   tasks.Queue
-	owner   string
 	classes []string
 	set     *upstream.Set
 	runner  *run.Runner
@@ -40,12 +39,12 @@ const (
 
 // Lend makes a set have the tools of workers, if the config asks for them.
 func Lend(conf *config.Config, set *upstream.Set, store tasks.State, runner *run.Runner, log zerolog.Logger) {
-	queue, ok := store.(tasks.Queue)
+	queue, ok := store.Open(conf.Server.Owner).(tasks.Queue)
 	if !ok || len(conf.Fleet.Classes) == 0 {
 		return
 	}
-	f := &front{queue: queue, owner: conf.Server.Owner, classes: conf.Fleet.Classes, set: set, runner: runner,
-		log: log, known: make(chan struct{})}
+	f := &front{queue: queue, classes: conf.Fleet.Classes, set: set, runner: runner, log: log,
+		known: make(chan struct{})}
 	set.Fleet = f.need
 }
 
@@ -68,7 +67,7 @@ func (f *front) need(ctx context.Context) {
 func (f *front) follow(ctx context.Context) {
 	var before []tasks.Offerer
 	for failed, asked := false, false; ; asked = true {
-		workers, _, err := f.queue.Fleet(ctx, f.owner)
+		workers, _, err := f.queue.Fleet(ctx)
 		if err != nil && !failed && ctx.Err() == nil {
 			f.log.Warn().Err(err).Msg("looking for workers")
 		}

@@ -35,7 +35,7 @@ type Options struct {
 // Parts are what a worker is made of.
 type Parts struct {
 	Options // without its defaults
-	Queue   tasks.Queue
+	Queues  tasks.Queues
 	Host    string
 	Set     *upstream.Set
 	Runners map[string]*run.Runner // by owner
@@ -141,7 +141,7 @@ func (w *Worker) take(ctx context.Context) {
 		}
 		looking, stop := context.WithCancel(ctx)
 		ready, theirs := w.ready(stop)
-		o, err := w.Queue.Next(looking, theirs, ready)
+		o, err := w.Queues.Next(looking, theirs, ready)
 		again := looking.Err() != nil && ctx.Err() == nil
 		stop()
 		switch {

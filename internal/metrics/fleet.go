@@ -18,16 +18,17 @@ const scrapeWait = 2 * time.Second
 
 // WatchFleet shows the workers of owners, and how many of their tasks wait for one. It asks the state at each
 // scrape.
-func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zerolog.Logger) {
+func (m *Metrics) WatchFleet(queues tasks.Queues, owners func() []string, log zerolog.Logger) {
 	m.set.RegisterMetricsWriter(func(w io.Writer) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeWait)
 		defer cancel()
 		now := prometheus.NewSet()
 		for _, owner := range owners() {
 			up := now.GetOrCreateGauge(fmt.Sprintf("runnel_fleet_up{owner=%q}", owner), nil)
-			workers, waiting, err := queue.Fleet(ctx, owner)
-			if shared, ok := queue.Open(owner).(tasks.Shared); ok && err == nil {
-				err = shared.Lapsed()
+			queue := queues.Open(owner).(tasks.Queue)
+			workers, waiting, err := queue.Fleet(ctx)
+			if err == nil {
+				err = queue.Lapsed()
 			}
 			if err != nil {
 				log.Warn().Err(err).Str("owner", owner).Msg("a scrape of the metrics found no workers")
@@ -58,7 +59,7 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 				since := max(time.Since(waits.Since).Seconds(), 0) // another machine's clock may be ahead
 				set(fmt.Sprintf("runnel_fleet_oldest_seconds{owner=%q,class=%q}", owner, class), since)
 			}
-			orders, _ := queue.Orders(ctx, owner) // workers say what they obey, too
+			orders, _ := queue.Orders(ctx) // workers say what they obey, too
 			for _, o := range orders {
 				if o.What == tasks.OrderPause {
 					paused[o.Name] = 1
@@ -67,7 +68,7 @@ func (m *Metrics) WatchFleet(queue tasks.Queue, owners func() []string, log zero
 			for class, is := range paused {
 				set(fmt.Sprintf("runnel_fleet_paused{owner=%q,class=%q}", owner, class), is)
 			}
-			if stored, err := queue.Stored(ctx, owner); err == nil {
+			if stored, err := queue.Stored(ctx); err == nil {
 				set(fmt.Sprintf("runnel_state_bytes{owner=%q}", owner), float64(stored.Bytes))
 				set(fmt.Sprintf("runnel_state_max_bytes{owner=%q}", owner), float64(stored.Limit))
 				set(fmt.Sprintf("runnel_state_replicas{owner=%q}", owner), float64(stored.Replicas))

@@ -108,8 +108,8 @@ func (s *Setup) Connect(ctx context.Context, conf *config.Config, set *upstream.
 		m = metrics.New()
 		m.Serve(ctx, string(conf.Metrics), s.front.Ready, log)
 		observer, s.front.Observe = m, m.Answered
-		if queue, ok := store.(tasks.Queue); ok {
-			m.WatchFleet(queue, func() []string { return s.watched(conf) }, log)
+		if queues, ok := store.(tasks.Queues); ok {
+			m.WatchFleet(queues, func() []string { return s.watched(conf) }, log)
 		}
 	}
 	defer set.Close()

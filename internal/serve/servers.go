@@ -26,18 +26,11 @@ type PeoplesStore interface {
 	Forget(ctx context.Context, ended time.Time, force bool) (gone []tasks.Task, kept int, err error)
 }
 
-// ServersState is a state on servers, which several machines share.
-type ServersState interface {
-	tasks.State
-	// Check checks whether the servers answer, and describes for people what an owner has there.
-	Check(ctx context.Context, owner string) (string, error)
-}
-
 // openDynamoDB is set in the programs that are built for DynamoDB (servers_dynamodb.go): its client makes the
 // program 5 MB larger, and each start some 45 % longer, also where it is not used.
-var openDynamoDB func(url string, getenv func(string) string, more engine.Options) (ServersState, error)
+var openDynamoDB func(url string, getenv func(string) string, more engine.Options) (tasks.State, error)
 
-func openNATS(url string, getenv func(string) string, more engine.Options) (ServersState, error) {
+func openNATS(url string, getenv func(string) string, more engine.Options) (tasks.State, error) {
 	o, err := nats.Parse(url, getenv)
 	if err != nil {
 		return nil, err
@@ -46,7 +39,7 @@ func openNATS(url string, getenv func(string) string, more engine.Options) (Serv
 	return nats.New(o), nil
 }
 
-func openRedis(url string, getenv func(string) string, more engine.Options) (ServersState, error) {
+func openRedis(url string, getenv func(string) string, more engine.Options) (tasks.State, error) {
 	o, err := redis.Parse(url, getenv)
 	if err != nil {
 		return nil, err
@@ -58,7 +51,7 @@ func openRedis(url string, getenv func(string) string, more engine.Options) (Ser
 // OpenURL opens the state that a config names by a URL; the state connects at its first use. calls: it also
 // finds calls without a handle, for people. recovered is called with each task whose keeper is gone.
 func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recovered func(*tasks.Task),
-	log zerolog.Logger) (state ServersState, err error) {
+	log zerolog.Logger) (state tasks.State, err error) {
 	wrong := func(err error) error { return &UsageError{Err: fmt.Errorf("--state: %w", err)} }
 	open := openRedis
 	switch scheme, _, _ := strings.Cut(conf.State.Dir, "://"); scheme {

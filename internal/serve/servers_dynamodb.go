@@ -8,7 +8,7 @@ import (
 )
 
 func init() {
-	openDynamoDB = func(url string, _ func(string) string, more engine.Options) (ServersState, error) {
+	openDynamoDB = func(url string, _ func(string) string, more engine.Options) (tasks.State, error) {
 		o, err := dynamodb.Parse(url)
 		if err != nil {
 			return nil, err

@@ -24,7 +24,7 @@ const recoverDelay = time.Second
 func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State, error) {
 	store, err := s.openAny(conf, log)
 	tool := conf.RunsElsewhere()
-	if _, ok := store.(tasks.Queue); ok || err != nil || tool == "" && len(conf.Fleet.Classes) == 0 {
+	if _, ok := store.(tasks.Queues); ok || err != nil || tool == "" && len(conf.Fleet.Classes) == 0 {
 		return store, err
 	}
 	_ = store.Close() // nothing has been stored
@@ -111,12 +111,9 @@ func recoverState(ctx context.Context, conf *config.Config, store tasks.State, l
 		}
 		open = s.Recover
 	case interface {
-		Space(ctx context.Context, owner string) (*engine.Space, error)
+		Space(owner string) *engine.Space
 	}:
-		open = func() error {
-			_, err := s.Space(ctx, conf.Server.Owner)
-			return err
-		}
+		open = func() error { return s.Space(conf.Server.Owner).Ready(ctx) }
 	default:
 		return
 	}

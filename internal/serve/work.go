@@ -49,7 +49,7 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	}
 	defer s.Notices.Close()
 	defer closeState(store, log)
-	queue, ok := store.(tasks.Queue)
+	queues, ok := store.(tasks.Queues)
 	if !ok {
 		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state on NATS: name it with --state nats://HOST:4222")}
 	}
@@ -82,13 +82,13 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 			all.Wait()
 		}
 	}
-	w := fleet.NewWorker(fleet.Parts{Options: o, Queue: queue, Host: host, Set: set, Runners: runners, Metrics: m,
+	w := fleet.NewWorker(fleet.Parts{Options: o, Queues: queues, Host: host, Set: set, Runners: runners, Metrics: m,
 		Secrets: s.secrets, Log: log, Of: of, OfUpstream: ofUpstream, Priorities: priorities, Leave: leave,
 		Stop: func() {
 			stopTasks(each((*run.Runner).Close), set.Close, each((*run.Runner).GiveUp), set.Tools.Grace())
 		}})
 	m.WatchWorker(w.Takes)
-	m.WatchFleet(queue, func() []string { return o.Owners }, log)
+	m.WatchFleet(queues, func() []string { return o.Owners }, log)
 	if conf.Metrics != "" {
 		serving, stop := context.WithCancel(context.WithoutCancel(ctx)) // tasks may go on when ctx has ended
 		defer stop()

@@ -14,13 +14,8 @@ const (
 	lately = time.Minute
 )
 
-// Check finds out whether the table answers, and describes an owner's tasks there for people.
-func (s *State) Check(ctx context.Context, owner string) (string, error) {
-	of, err := s.Space(ctx, owner)
-	if err != nil {
-		return "", err
-	}
-	sp := of.Store.(*space)
+// Check implements engine.Store.
+func (sp *space) Check(ctx context.Context) (string, error) {
 	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)},
 		mostCounted)
 	if err != nil {

@@ -257,7 +257,7 @@ func TestPolicy(t *testing.T) {
 	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt.AddDate(1, 0, 0), true); err != nil {
 		t.Error(err)
 	}
-	if _, err := ours.Check(t.Context(), "a"); err != nil {
+	if _, err := ours.Space("a").Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	err = ours.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("task")) // of owner local

@@ -80,8 +80,8 @@ func TestLimits(t *testing.T) {
 // spaceOf is a state's space of an owner.
 func spaceOf(t testing.TB, s *State, owner string) *space {
 	t.Helper()
-	sp, err := s.Space(t.Context(), owner)
-	if err != nil {
+	sp := s.Space(owner)
+	if err := sp.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return sp.Store.(*space)
@@ -140,8 +140,8 @@ func at(clock *statetest.Clock) func(*Options) { return func(o *Options) { o.Now
 // sweep lets a state look for processes that are gone for so long, as often as it does.
 func sweep(t testing.TB, s *State, clock *statetest.Clock, long time.Duration) {
 	t.Helper()
-	sp, err := s.Space(t.Context(), "local")
-	if err != nil {
+	sp := s.Space("local")
+	if err := sp.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for ; ; long -= 5 * time.Second {
@@ -423,13 +423,13 @@ func TestCheck(t *testing.T) {
 	state := newState(t, s)
 	statetest.Put(t, state, statetest.Working("a"),
 		statetest.Ended(statetest.Working("b"), mcp.TaskCompleted, "done"))
-	if said, err := state.Check(t.Context(), "local"); err != nil ||
+	if said, err := state.Space("local").Check(t.Context()); err != nil ||
 		said != "tasks: 2, not ended: 1, runnels: 1" {
 		t.Errorf("%s, %v", said, err)
 	}
 	s.DeleteTable(t)
 	s.CreateTable(t, "another")
-	if said, err := newState(t, s).Check(t.Context(), "local"); err != nil ||
+	if said, err := newState(t, s).Space("local").Check(t.Context()); err != nil ||
 		!strings.Contains(said, "nothing of them is ever deleted") {
 		t.Errorf("%s, %v", said, err)
 	}

@@ -218,7 +218,7 @@ func TestThrottled(t *testing.T) {
 	}))
 	defer g.Close()
 	state := newState(t, s, func(o *Options) { o.Endpoint = g.URL })
-	if _, err := state.Space(t.Context(), "local"); err != nil {
+	if err := state.Space("local").Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	stop(t, state)

@@ -31,7 +31,7 @@
 // Where things stand:
 //
 //	a follower hears from one Watch to the next                    following (shared.go)
-//	an owner is opened once, and no other waits for it             Space.ready (space.go)
+//	an owner is opened once, and no other waits for it             Space.Ready (space.go)
 //	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
 //	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Store.Sweeps says which

@@ -87,8 +87,8 @@ func TestPutAgainWhileCleared(t *testing.T) {
 		if err := s.Open("local").Put(t.Context(), hidden("a")); !errors.Is(err, tasks.ErrBusy) {
 			t.Fatal(err)
 		}
-		sp, err := s.Space(t.Context(), "local")
-		if err != nil {
+		sp := s.Space("local")
+		if err := sp.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		swept := make(chan error)
@@ -166,8 +166,8 @@ func TestTakenByOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &shelf{tasks: map[string]*Record{}}
 		s := New(server, "nowhere", Options{})
-		sp, err := s.Space(t.Context(), "local")
-		if err != nil {
+		sp := s.Space("local")
+		if err := sp.Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, id := range []string{"theirs", "unknown"} {
@@ -178,7 +178,7 @@ func TestTakenByOthers(t *testing.T) {
 			} else {
 				sp.Store = server
 			}
-			if _, err := s.space("local").Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
+			if _, err := s.Space("local").Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
 				t.Errorf("%s: %v", id, err)
 			}
 		}
@@ -207,7 +207,7 @@ func (f *faster) Take(ctx context.Context, r *Record, before string) error {
 func TestLeavesWithoutLease(t *testing.T) {
 	server := &shelf{lease: errors.New("the state is full")}
 	s := New(server, "nowhere", Options{})
-	if _, err := s.Space(t.Context(), "local"); err == nil {
+	if err := s.Space("local").Ready(t.Context()); err == nil {
 		t.Fatal("it is open without a lease")
 	}
 	if err := s.Close(); err != nil {
@@ -260,7 +260,7 @@ func TestCancelMeetsTake(t *testing.T) {
 			r := &Record{Task: task(id), Stored: Stored{Keeper: "before"}}
 			r.Variables = []byte(`{"` + tasks.ResumeNote + `": "tool"}`)
 			server.tasks[id] = r
-			if err := s.space("local").Ask(t.Context(), id); err != nil {
+			if err := s.Space("local").Ask(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -13,12 +13,12 @@ func TestHeedOfSeveralOwners(t *testing.T) {
 		began, heard := time.Now(), make(chan time.Duration)
 		for range 5 {
 			go func() {
-				_, _, _ = s.space("local").Heed(t.Context())
+				_, _, _ = s.Space("local").Heed(t.Context())
 				heard <- time.Since(began)
 			}()
 		}
 		synctest.Wait()
-		s.space("local").Notice()
+		s.Space("local").Notice()
 		for range 5 {
 			if after := <-heard; after > 0 {
 				t.Errorf("one hears after %v", after)

@@ -11,7 +11,7 @@ import (
 // Put implements tasks.Store. A task that this process puts for the first time is its own to run: until a
 // terminal status is put, its log is written to the state as it grows.
 func (sp *Space) Put(ctx context.Context, t tasks.Task) error {
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return err
 	}
 	t.Owner = sp.Owner
@@ -57,7 +57,7 @@ func (sp *Space) Delete(ctx context.Context, id string) error {
 	if !IsToken(id) {
 		return nil
 	}
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return err
 	}
 	all := []string{id, tasks.FilesID(id)}

@@ -87,7 +87,7 @@ func TestManyWait(t *testing.T) {
 				log := partials.NewLog(nil)
 				task := tasks.Task{ID: waits.ID, Owner: "local", Log: log,
 					Segments: partials.NewSegments(log)}
-				for s.space("local").Watch(ctx, &task) == nil {
+				for s.Space("local").Watch(ctx, &task) == nil {
 				}
 				if want := fmt.Sprintf("waiting for a worker of class builds: %d before it",
 					place); task.StatusMessage != want {
@@ -133,8 +133,8 @@ func TestShownAgain(t *testing.T) {
 			q := &refusing{crowd: crowd{since: time.Now().UnixNano()}, refusals: 5,
 				shown: make(chan string, 1)}
 			s := New(q, "nowhere", Options{})
-			sp, err := s.Space(t.Context(), "local")
-			if err != nil {
+			sp := s.Space("local")
+			if err := sp.Ready(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			r, _ := q.Read(t.Context(), waits)

@@ -15,7 +15,7 @@ func (sp *Space) Lookup(ctx context.Context, id string) (*Record, error) {
 	if !IsToken(id) { // no server need be asked
 		return nil, tasks.ErrNotFound
 	}
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return nil, err
 	}
 	r, err := sp.Read(ctx, id)
@@ -93,7 +93,7 @@ func (sp *Space) outcome(ctx context.Context, r *Record, encoded []byte) (err er
 // List implements tasks.Store. The oldest first, the rest begins after the place of a task.
 func (sp *Space) List(ctx context.Context, d tasks.Direction, from string,
 	n int) (page []tasks.Task, rest string, err error) {
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return nil, "", err
 	}
 	if d == tasks.NewestFirst {

@@ -13,7 +13,7 @@ func (sp *Space) Session(ctx context.Context, id string) (session []byte, versio
 	if !IsToken(id) { // a client has made it up
 		return nil, 0, nil
 	}
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return nil, 0, err
 	}
 	return sp.Store.Session(ctx, id)
@@ -22,7 +22,7 @@ func (sp *Space) Session(ctx context.Context, id string) (session []byte, versio
 // PutSession implements tasks.Sessions.
 func (sp *Space) PutSession(ctx context.Context, id string, session []byte,
 	version uint64) (uint64, error) {
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return 0, err
 	}
 	return sp.Store.PutSession(ctx, id, session, version)
@@ -30,7 +30,7 @@ func (sp *Space) PutSession(ctx context.Context, id string, session []byte,
 
 // DeleteSession implements tasks.Sessions.
 func (sp *Space) DeleteSession(ctx context.Context, id string) error {
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return err
 	}
 	return sp.Store.DeleteSession(ctx, id)

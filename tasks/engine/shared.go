@@ -70,7 +70,7 @@ const followIdle = 10 * time.Second
 
 // Watch implements tasks.Shared.
 func (sp *Space) Watch(ctx context.Context, t *tasks.Task) (err error) {
-	if err = sp.ready(ctx); err != nil {
+	if err = sp.Ready(ctx); err != nil {
 		return err
 	}
 	log := t.Log

@@ -78,8 +78,8 @@ func newSpace(s *State, owner string) *Space {
 	return sp
 }
 
-// ready opens the space if it is not open yet: the first caller does, and the others wait for that.
-func (sp *Space) ready(ctx context.Context) error {
+// Ready opens the space if it is not open yet: the first caller does, and the others wait for that.
+func (sp *Space) Ready(ctx context.Context) error {
 	s := sp.state
 	if sp.open.Load() {
 		if s.isClosed() {
@@ -142,6 +142,14 @@ func (sp *Space) begin(ctx context.Context) (err error) {
 			"looking for tasks of runnels that are gone")
 	})
 	return nil
+}
+
+// Check checks whether the servers answer, and describes for people what the owner has there.
+func (sp *Space) Check(ctx context.Context) (string, error) {
+	if err := sp.Ready(ctx); err != nil {
+		return "", err
+	}
+	return sp.Store.Check(ctx)
 }
 
 // close stores what is not yet stored, and ends the lease.

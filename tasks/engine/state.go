@@ -62,9 +62,10 @@ const (
 )
 
 // Open implements tasks.State.
-func (s *State) Open(owner string) tasks.Store { return s.space(owner) }
+func (s *State) Open(owner string) tasks.Store { return s.Space(owner) }
 
-func (s *State) space(owner string) *Space {
+// Space returns an owner's store, which may not be ready yet.
+func (s *State) Space(owner string) *Space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	sp := s.spaces[owner]
@@ -73,12 +74,6 @@ func (s *State) space(owner string) *Space {
 		s.spaces[owner] = sp
 	}
 	return sp
-}
-
-// Space returns an owner's space once it is ready, for engines.
-func (s *State) Space(ctx context.Context, owner string) (*Space, error) {
-	sp := s.space(owner)
-	return sp, sp.ready(ctx)
 }
 
 // Connect connects to the server, unless it is done. Callers that have waited for another one's attempt share

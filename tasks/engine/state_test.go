@@ -46,7 +46,7 @@ func TestAwayIsToldOnce(t *testing.T) {
 		var log bytes.Buffer
 		f := &flaky{}
 		s := New(f, "nowhere", Options{Log: zerolog.New(zerolog.SyncWriter(&log))})
-		if _, err := s.Space(t.Context(), "local"); err != nil {
+		if err := s.Space("local").Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range []func(){func() { f.away.Store(true) }, func() { f.away.Store(false) }} {
@@ -69,14 +69,11 @@ func TestOpeningKeepsNobodyWaiting(t *testing.T) {
 		s := New(&stuck{}, "nowhere", Options{})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
-		go func() {
-			_, err := s.Space(ctx, "stuck")
-			ended <- err
-		}()
+		go func() { ended <- s.Space("stuck").Ready(ctx) }()
 		synctest.Wait()
 		for range 2 { // the first time it is opened
 			began := time.Now()
-			if _, err := s.Space(t.Context(), "quick"); err != nil || time.Since(began) > 0 {
+			if err := s.Space("quick").Ready(t.Context()); err != nil || time.Since(began) > 0 {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 		}

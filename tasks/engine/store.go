@@ -84,6 +84,9 @@ type Store interface {
 	PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error)
 	DeleteSession(ctx context.Context, id string) error
 
+	// Check describes for people what the server has of the owner.
+	Check(ctx context.Context) (string, error)
+
 	// Ask lets the keeper of a task hear that somebody wants it cancelled: through Space.Want there, or
 	// Asked.
 	Ask(ctx context.Context, r *Record) error

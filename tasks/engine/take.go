@@ -13,7 +13,7 @@ import (
 
 // Take implements tasks.Shared.
 func (sp *Space) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task, error) {
-	err := sp.ready(ctx)
+	err := sp.Ready(ctx)
 	if err != nil {
 		return tasks.Task{}, err
 	}
@@ -156,7 +156,7 @@ func (sp *Space) alive(ctx context.Context) ([]string, error) {
 
 // Left implements tasks.Shared.
 func (sp *Space) Left(ctx context.Context) (list []tasks.Task, err error) {
-	if err := sp.ready(ctx); err != nil {
+	if err := sp.Ready(ctx); err != nil {
 		return nil, err
 	}
 	marks, err := sp.Marks(ctx, "")

@@ -20,18 +20,18 @@ import (
 // Announcements of workers are stored with the leases, and expire as they do.
 
 // Announce implements tasks.Queue.
-func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) error {
-	sp, err := s.space(ctx, owner)
+func (q queue) Announce(ctx context.Context, w *tasks.Worker) error {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return err
 	}
 	if w == nil {
 		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 		defer cancel()
-		return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.announcement(s.Keeper)))
+		return sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.announcement(sp.Keeper)))
 	}
 	says := *w
-	says.Refused += int(s.c.garbage.Load())
+	says.Refused += int(sp.c.garbage.Load())
 	data, err := json.Marshal(says)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *State) Announce(ctx context.Context, owner string, w *tasks.Worker) err
 	if len(data) > maxMessage-4<<10 {
 		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce %d; make them shorter, or give some tools to another worker", len(data), maxMessage)
 	}
-	m := &nats.Msg{Subject: sp.announcement(s.Keeper),
+	m := &nats.Msg{Subject: sp.announcement(sp.Keeper),
 		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject},
 			jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
 	_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(engine.LeaseTTL))
@@ -56,8 +56,8 @@ func (sp *space) order(o tasks.Order) string {
 }
 
 // Order implements tasks.Queue.
-func (s *State) Order(ctx context.Context, owner string, o tasks.Order) error {
-	sp, err := s.space(ctx, owner)
+func (q queue) Order(ctx context.Context, o tasks.Order) error {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -76,8 +76,8 @@ func (s *State) Order(ctx context.Context, owner string, o tasks.Order) error {
 }
 
 // Withdraw implements tasks.Queue.
-func (s *State) Withdraw(ctx context.Context, owner string, o tasks.Order) error {
-	sp, err := s.space(ctx, owner)
+func (q queue) Withdraw(ctx context.Context, o tasks.Order) error {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,8 @@ func (s *State) Withdraw(ctx context.Context, owner string, o tasks.Order) error
 }
 
 // Orders implements tasks.Queue.
-func (s *State) Orders(ctx context.Context, owner string) (list []tasks.Order, err error) {
-	sp, err := s.space(ctx, owner)
+func (q queue) Orders(ctx context.Context) (list []tasks.Order, err error) {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *State) Orders(ctx context.Context, owner string) (list []tasks.Order, e
 	return list, err
 }
 
-// Owners implements tasks.Queue: each has a stream of leases.
+// Owners implements tasks.Queues: each has a stream of leases.
 func (s *State) Owners(ctx context.Context) (owners []string, err error) {
 	if err := s.Connect(ctx); err != nil {
 		return nil, err
@@ -117,12 +117,16 @@ func (s *State) Owners(ctx context.Context) (owners []string, err error) {
 }
 
 // Stored implements tasks.Queue.
-func (s *State) Stored(ctx context.Context, owner string) (tasks.Storage, error) {
-	sp, err := s.space(ctx, owner)
+func (q queue) Stored(ctx context.Context) (tasks.Storage, error) {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return tasks.Storage{}, err
 	}
-	stream, err := s.c.js.Stream(ctx, sp.name)
+	return sp.stored(ctx)
+}
+
+func (sp *space) stored(ctx context.Context) (tasks.Storage, error) {
+	stream, err := sp.c.js.Stream(ctx, sp.name)
 	if err != nil {
 		return tasks.Storage{}, unreachable(err)
 	}
@@ -140,9 +144,8 @@ func (s *State) Stored(ctx context.Context, owner string) (tasks.Storage, error)
 }
 
 // Fleet implements tasks.Queue.
-func (s *State) Fleet(ctx context.Context,
-	owner string) (list []tasks.Worker, waits map[string]tasks.Waiting, err error) {
-	sp, err := s.space(ctx, owner)
+func (q queue) Fleet(ctx context.Context) (list []tasks.Worker, waits map[string]tasks.Waiting, err error) {
+	sp, err := q.open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -153,7 +156,7 @@ func (s *State) Fleet(ctx context.Context,
 	for _, m := range messages {
 		var w tasks.Worker
 		if err := json.Unmarshal(m.Data, &w); err != nil {
-			s.Log.Error().Str("subject", m.Subject).Str("owner", owner).Err(err).
+			sp.Log.Error().Str("subject", m.Subject).Str("owner", sp.Owner).Err(err).
 				Msg("the announcement of a worker cannot be read, and is skipped")
 			continue
 		}

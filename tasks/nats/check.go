@@ -5,13 +5,9 @@ import (
 	"fmt"
 )
 
-// Check finds out whether the servers answer, and describes an owner's tasks there for people.
-func (s *State) Check(ctx context.Context, owner string) (string, error) {
-	sp, err := s.space(ctx, owner)
-	if err != nil {
-		return "", err
-	}
-	stored, err := s.Stored(ctx, owner)
+// Check implements engine.Store.
+func (sp *space) Check(ctx context.Context) (string, error) {
+	stored, err := sp.stored(ctx)
 	if err != nil {
 		return "", err
 	}

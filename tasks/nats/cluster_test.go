@@ -321,8 +321,8 @@ func TestReplicasAreCounted(t *testing.T) {
 	has := func(current int, said string) {
 		t.Helper()
 		statetest.Eventually(t, func() bool {
-			stored, err := state.Stored(t.Context(), "local")
-			text, failed := state.Check(t.Context(), "local")
+			stored, err := statetest.Queue(state).Stored(t.Context())
+			text, failed := state.Space("local").Check(t.Context())
 			return err == nil && failed == nil && stored.Replicas == 3 && stored.Current == current &&
 				strings.Contains(text, said)
 		})

@@ -32,7 +32,7 @@ func TestStateWhileNodesDie(t *testing.T) {
 	t.Logf("RUNNEL_FLEET_SEED=%d RUNNEL_FLEET_TIME=%v", seed, length)
 	cluster := natstest.Start(t, 3, os.Environ())
 	var states atomic.Int64
-	open := func(t *testing.T) (here, there tasks.Queue) {
+	open := func(t *testing.T) (here, there tasks.Queues) {
 		prefix := fmt.Sprintf("p%d", states.Add(1))
 		t.Cleanup(func() { cluster.Clear(prefix + "_"); cluster.Clear(prefix + "-") })
 		own := func(o *Options) { o.Prefix, o.Replicas = prefix, 3 }

@@ -26,7 +26,7 @@ const (
 	shownWait = 50 * time.Millisecond
 )
 
-// Next implements tasks.Queue.
+// Next implements tasks.Queues.
 func (s *State) Next(ctx context.Context, owners, classes []string) (*tasks.Offered, error) {
 	w, err := s.stand(ctx, owners, classes)
 	if err != nil {

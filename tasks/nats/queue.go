@@ -25,8 +25,6 @@ import (
 // and it has a consumer for each line (level.go). A message there is only a hint, and the record decides: a sweep
 // replaces a lost message, and a worker that gets one too many finds that the task does not wait.
 
-var _ tasks.Queue = (*State)(nil)
-
 const (
 	// maxOffer is the longest offer, in bytes: it must fit into one message.
 	maxOffer = 768 << 10
@@ -46,7 +44,7 @@ type storedOffer struct {
 }
 
 // Offer implements tasks.Queue.
-func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) error {
+func (q queue) Offer(ctx context.Context, id string, o tasks.Offer) error {
 	if !engine.IsToken(o.Class) {
 		return tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
 	}
@@ -59,7 +57,7 @@ func (s *State) Offer(ctx context.Context, owner, id string, o tasks.Offer) erro
 		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d",
 			len(o.Arguments), maxOffer)}
 	}
-	sp, err := s.space(ctx, owner)
+	sp, err := q.open(ctx)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	url := startServer(t, t.TempDir(), 0).ClientURL()
-	statetest.RunQueue(t, func(t *testing.T) (front, worker tasks.Queue) {
+	statetest.RunQueue(t, func(t *testing.T) (front, worker tasks.Queues) {
 		prefix := func(o *Options) { o.Prefix = prefixOf(t) }
 		return newState(t, url, prefix), newState(t, url, prefix)
 	})
@@ -247,19 +247,19 @@ func TestPoisonedOffers(t *testing.T) {
 	if got := statetest.Get(t, worker, "theirs"); got.Status != mcp.TaskWorking || got.Waiting {
 		t.Errorf("%+v", got)
 	}
-	if err := worker.Announce(t.Context(), "local", &tasks.Worker{Host: "there"}); err != nil {
+	if err := statetest.Queue(worker).Announce(t.Context(), &tasks.Worker{Host: "there"}); err != nil {
 		t.Fatal(err)
 	}
 	poison(sp.alive+"forged.worker", []byte("garbage"))
-	list, _, err := front.Fleet(t.Context(), "local")
+	list, _, err := statetest.Queue(front).Fleet(t.Context())
 	if err != nil || len(list) != 1 || list[0].Refused != 4 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if err := front.Offer(t.Context(), "local", "theirs",
+	if err := statetest.Queue(front).Offer(t.Context(), "theirs",
 		tasks.Offer{Class: "builds", Arguments: make([]byte, maxOffer)}); err == nil {
 		t.Error("an offer that is too large is made")
 	}
-	if err := front.Offer(t.Context(), "local", "theirs", tasks.Offer{Class: "a.b"}); err == nil {
+	if err := statetest.Queue(front).Offer(t.Context(), "theirs", tasks.Offer{Class: "a.b"}); err == nil {
 		t.Error("a class with a dot is taken")
 	}
 }

@@ -70,11 +70,18 @@ func together(do ...func() error) error {
 	return cmp.Or(failed...)
 }
 
-// space returns what this process has of an owner's stream.
-func (s *State) space(ctx context.Context, owner string) (*space, error) {
-	of, err := s.Space(ctx, owner)
-	if err != nil {
+// queue is the store of an owner's tasks, which can wait for workers.
+type queue struct{ *engine.Space }
+
+var _ tasks.Queue = queue{}
+
+// Open implements tasks.State.
+func (s *State) Open(owner string) tasks.Store { return queue{s.Space(owner)} }
+
+// open returns the owner's streams once they are open.
+func (q queue) open(ctx context.Context) (*space, error) {
+	if err := q.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return of.Store.(*space), nil // connection.Open has made it
+	return q.Store.(*space), nil // connection.Open has made it
 }

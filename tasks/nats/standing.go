@@ -43,7 +43,7 @@ func (s *State) stand(ctx context.Context, owners, classes []string) (*standing,
 	}
 	w = &standing{owners: owners, classes: classes, woken: signal.NewWake()}
 	for _, owner := range owners {
-		sp, err := s.space(ctx, owner)
+		sp, err := queue{s.Space(owner)}.open(ctx)
 		if err == nil {
 			err = sp.hearLevels()
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
@@ -71,7 +72,7 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 // leastBytes is the least that an owner's stream may be limited to.
 const leastBytes = 1 << 20
 
-// State is a tasks.State in JetStream, and a tasks.Queue.
+// State is a tasks.State in JetStream.
 type State struct {
 	*engine.State
 	c *connection
@@ -81,6 +82,8 @@ type State struct {
 	standingMu sync.Mutex
 	standing   *standing // between two calls of Next
 }
+
+var _ tasks.Queues = (*State)(nil)
 
 // connection is the engine: servers of NATS.
 type connection struct {

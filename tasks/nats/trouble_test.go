@@ -30,6 +30,10 @@ func spaceOf(t *testing.T, s *State) *space {
 	return sp
 }
 
+func (s *State) space(ctx context.Context, owner string) (*space, error) {
+	return queue{s.Space(owner)}.open(ctx)
+}
+
 // All leases have run out while the servers were away: a process that is back first waits until the others
 // have renewed theirs.
 func TestLeasesRanOut(t *testing.T) {

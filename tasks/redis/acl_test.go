@@ -121,7 +121,7 @@ func TestACL(t *testing.T) {
 	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt, true); err != nil {
 		t.Error(err)
 	}
-	if _, err := ours.Check(t.Context(), "a"); err != nil {
+	if _, err := ours.Space("a").Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	if err := ours.Open(tasks.DefaultOwner).Put(t.Context(), statetest.Working("task")); err == nil || !strings.Contains(err.Error(), "ACL") { // of owner local
@@ -162,11 +162,11 @@ func TestACL(t *testing.T) {
 	}
 }
 
-func spaceOfOwner(t *testing.T, s *State, owner string) *space {
+func spaceOfOwner(t testing.TB, s *State, owner string) *space {
 	t.Helper()
-	sp, err := s.space(t.Context(), owner)
-	if err != nil {
+	sp := s.Space(owner)
+	if err := sp.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return sp
+	return sp.Store.(*space)
 }

@@ -8,12 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Check finds out whether the server answers, and describes an owner's tasks there for people.
-func (s *State) Check(ctx context.Context, owner string) (string, error) {
-	sp, err := s.space(ctx, owner)
-	if err != nil {
-		return "", err
-	}
+// Check implements engine.Store.
+func (sp *space) Check(ctx context.Context) (string, error) {
 	live, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Hlen().
 			Key(sp.root + "live").Build()

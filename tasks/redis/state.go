@@ -103,15 +103,6 @@ type space struct {
 // is stored writes nothing.
 const schema = "1"
 
-// space returns what this process has of an owner's keys.
-func (s *State) space(ctx context.Context, owner string) (*space, error) {
-	of, err := s.Space(ctx, owner)
-	if err != nil {
-		return nil, err
-	}
-	return of.Store.(*space), nil // connection.Open has made it
-}
-
 // Open implements engine.Engine.
 func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
 	sp := &space{Space: of, server: s, root: s.o.Prefix + ":" + of.Name + ":"}

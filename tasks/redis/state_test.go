@@ -61,11 +61,7 @@ func TestShared(t *testing.T) {
 // spaceOf is a state's space of the owner of the tests' tasks.
 func spaceOf(t testing.TB, s *State) *space {
 	t.Helper()
-	sp, err := s.space(t.Context(), "local")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sp
+	return spaceOfOwner(t, s, "local")
 }
 
 // do runs a command on a state's server.

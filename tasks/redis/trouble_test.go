@@ -256,7 +256,7 @@ func TestStoppedForAll(t *testing.T) {
 	s := startServer(t)
 	state := newState(t, s)
 	for _, owner := range []string{"a", "b", "c"} {
-		if _, err := state.Space(t.Context(), owner); err != nil {
+		if err := state.Space(owner).Ready(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -404,7 +404,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := state.Check(t.Context(), "local")
+	report, err := state.Space("local").Check(t.Context())
 	if said := report + log.String() + fmt.Sprint(do(t, state, "CLIENT", "LIST")); err != nil ||
 		strings.Contains(said, "s3cret") || strings.Contains(said, "wr0ng") {
 		t.Errorf("%s, %v", said, err)

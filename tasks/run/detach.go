@@ -194,13 +194,13 @@ func (r *Run) noteTaken(ctx context.Context) error {
 // if Offer returns nil, as with Detach: the Run then follows the task, or ends if this process is a worker
 // that gives the task back.
 func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
-	queue, ok := r.runner.o.State.(tasks.Queue)
+	queue, ok := r.runner.store.(tasks.Queue)
 	if !ok {
 		return tasks.ErrNoQueue
 	}
 	err := r.handOver(ctx, offered, func() error {
 		o.Attached = !r.known
-		return queue.Offer(context.WithoutCancel(ctx), r.runner.o.Owner, r.id, o)
+		return queue.Offer(context.WithoutCancel(ctx), r.id, o)
 	})
 	switch {
 	case err != nil:
@@ -208,10 +208,7 @@ func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
 		r.cancel(errUnfollowed)
 	default:
 		time.AfterFunc(workerWait, func() {
-			r.runner.Go(func(ctx context.Context) {
-				r.warnOfClass(ctx, queue,
-					o.Class)
-			})
+			r.runner.Go(func(ctx context.Context) { r.warnOfClass(ctx, queue, o.Class) })
 		})
 	}
 	return err
@@ -225,7 +222,7 @@ func (r *Run) warnOfClass(ctx context.Context, queue tasks.Queue, class string) 
 	if !r.Task().Waiting {
 		return
 	}
-	workers, _, err := queue.Fleet(ctx, r.runner.o.Owner)
+	workers, _, err := queue.Fleet(ctx)
 	if err == nil && !slices.ContainsFunc(workers,
 		func(w tasks.Worker) bool { return slices.Contains(w.Classes, class) }) {
 		r.runner.o.Log.Warn().Str("taskId", r.id).Str("tool", r.spec.Tool).

@@ -143,7 +143,7 @@ func filesElsewhere(t *testing.T, here, there tasks.State) {
 }
 
 // A process that another one has replaced leaves the files of the new attempt alone, however its own end.
-func filesOfAnAttempt(t *testing.T, here, there tasks.Queue) {
+func filesOfAnAttempt(t *testing.T, here, there tasks.Queues) {
 	content := bytesOf(100_000, 4)
 	for id, end := range map[string]func(w *files.Writer){
 		"aborted": func(w *files.Writer) { w.Abort() },

@@ -67,6 +67,9 @@ func TryPut(s tasks.State, task tasks.Task) error {
 // Shared returns the store of the tasks of Working, which other processes find.
 func Shared(s tasks.State) tasks.Shared { return s.Open(owner).(tasks.Shared) }
 
+// Queue returns the store of the tasks of Working, which can wait for workers.
+func Queue(s tasks.Queues) tasks.Queue { return s.Open(owner).(tasks.Queue) }
+
 // Hide stores a new task without a handle.
 func Hide(s tasks.State, task tasks.Task) error {
 	task.Hidden = true

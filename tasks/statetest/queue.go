@@ -15,10 +15,10 @@ import (
 	"runnel/tasks/run"
 )
 
-// RunQueue holds two states that see the same tasks against the contract of tasks.Queue. open makes such a
+// RunQueue holds two states that see the same tasks against the contract of tasks.Queues. open makes such a
 // pair, empty.
-func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queue)) {
-	for name, test := range map[string]func(t *testing.T, front, worker tasks.Queue){
+func RunQueue(t *testing.T, open func(t *testing.T) (front, worker tasks.Queues)) {
+	for name, test := range map[string]func(t *testing.T, front, worker tasks.Queues){
 		"runs elsewhere":        runsElsewhere,
 		"cancelled in line":     cancelledInLine,
 		"nobody comes":          nobodyComes,
@@ -67,7 +67,7 @@ func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 
 // A worker runs a task that was offered. The process that offered it sees that it waits, its output and its
 // end.
-func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
+func runsElsewhere(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: worker, Owner: owner})
 	task, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}),
@@ -113,7 +113,7 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queue) {
 }
 
 // Any process can cancel a waiting task, which ends at once, and no worker gets it.
-func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
+func cancelledInLine(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: worker, Owner: owner})
 	here := offer(t, a, tasks.Offer{})
@@ -131,7 +131,7 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 			t.Errorf("%+v", got)
 		}
 	}
-	_, waiting, err := worker.Fleet(t.Context(), owner)
+	_, waiting, err := Queue(worker).Fleet(t.Context())
 	if waits := waiting[class]; err != nil || waits.Tasks != 1 || time.Since(waits.Since) > time.Hour {
 		t.Errorf("%v, %v", waiting, err)
 	}
@@ -142,7 +142,7 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queue) {
 }
 
 // A task that no worker takes in time fails, and says so.
-func nobodyComes(t *testing.T, front, _ tasks.Queue) {
+func nobodyComes(t *testing.T, front, _ tasks.Queues) {
 	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}),
 		tasks.Offer{Timeout: 10 * time.Millisecond})
 	<-run.Ended()
@@ -153,7 +153,7 @@ func nobodyComes(t *testing.T, front, _ tasks.Queue) {
 }
 
 // Many tasks, several workers: each task is run once.
-func eachOnce(t *testing.T, front, worker tasks.Queue) {
+func eachOnce(t *testing.T, front, worker tasks.Queues) {
 	const many = 40
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: worker, Owner: owner})
@@ -163,7 +163,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 	defer stop()
 	var workers sync.WaitGroup
 	for _, w := range []struct {
-		q tasks.Queue
+		q tasks.Queues
 		r *run.Runner
 	}{{front, a}, {worker, b}, {worker, b}} {
 		workers.Go(func() {
@@ -203,7 +203,7 @@ func eachOnce(t *testing.T, front, worker tasks.Queue) {
 }
 
 // An owner with many waiting tasks does not hold up those of another one.
-func ownersInTurn(t *testing.T, front, worker tasks.Queue) {
+func ownersInTurn(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: front, Owner: "other"})
 	for range 4 {
@@ -237,13 +237,13 @@ func offerEach(t *testing.T, r *run.Runner, each map[tasks.Priority]int) {
 
 // inTurn reports whether lines are served in their turns. While servers die, a look at one finds nothing that
 // waits: its leader is being elected.
-func inTurn(q tasks.Queue) bool {
+func inTurn(q tasks.Queues) bool {
 	_, dying := q.(patient)
 	return !dying
 }
 
 // taken counts the priorities of the next n tasks of an owner that a worker gets.
-func taken(t *testing.T, worker tasks.Queue, n int) map[tasks.Priority]int {
+func taken(t *testing.T, worker tasks.Queues, n int) map[tasks.Priority]int {
 	t.Helper()
 	count := map[tasks.Priority]int{}
 	for range n {
@@ -259,7 +259,7 @@ func taken(t *testing.T, worker tasks.Queue, n int) map[tasks.Priority]int {
 
 // A worker takes six tasks of high priority, three of normal and one of low in each ten. The high ones of
 // another owner do not delay them. A task's status shows its place by priority.
-func priorities(t *testing.T, front, worker tasks.Queue) {
+func priorities(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: front, Owner: "other"})
 	low := offer(t, a, tasks.Offer{Priority: tasks.PriorityLow})
@@ -295,7 +295,7 @@ func priorities(t *testing.T, front, worker tasks.Queue) {
 }
 
 // Low tasks are taken while high ones wait, and high ones come before normal ones.
-func aShareForTheLow(t *testing.T, front, worker tasks.Queue) {
+func aShareForTheLow(t *testing.T, front, worker tasks.Queues) {
 	a := NewRunner(t, run.Options{State: front, Owner: owner, Limits: tasks.Limits{MaxLive: 100}})
 	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityLow: 3, tasks.PriorityHigh: 30})
 	if got := taken(t, worker, 20); got[tasks.PriorityLow] != 2 && inTurn(worker) {
@@ -319,7 +319,7 @@ func aShareForTheLow(t *testing.T, front, worker tasks.Queue) {
 }
 
 // A task that a worker gives back is offered again.
-func givenBack(t *testing.T, front, worker tasks.Queue) {
+func givenBack(t *testing.T, front, worker tasks.Queues) {
 	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	for range 2 {
 		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
@@ -331,23 +331,23 @@ func givenBack(t *testing.T, front, worker tasks.Queue) {
 }
 
 // A worker's announcement is known until the worker takes it back.
-func workersAreAnnounced(t *testing.T, front, worker tasks.Queue) {
+func workersAreAnnounced(t *testing.T, front, worker tasks.Queues) {
 	offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	w := tasks.Worker{Host: "there", PID: 1, Classes: []string{class}, Slots: 2,
 		Tools: []tasks.Offerer{{Tool: mcp.Tool{Name: "build",
 			InputSchema: json.RawMessage(`{"type":"object"}`)}, Class: class}}}
 	Eventually(t, func() bool { // an announcement expires
-		if err := worker.Announce(t.Context(), owner, &w); err != nil {
+		if err := Queue(worker).Announce(t.Context(), &w); err != nil {
 			t.Fatal(err)
 		}
-		list, waiting, err := front.Fleet(t.Context(), owner)
+		list, waiting, err := Queue(front).Fleet(t.Context())
 		return err == nil && len(list) == 1 && list[0].Host == "there" && len(list[0].Tools) == 1 &&
 			list[0].Tools[0].Name == "build" && waiting[class].Tasks == 1
 	})
-	if err := worker.Announce(t.Context(), owner, nil); err != nil {
+	if err := Queue(worker).Announce(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if list, _, err := front.Fleet(t.Context(), owner); err != nil || len(list) != 0 {
+	if list, _, err := Queue(front).Fleet(t.Context()); err != nil || len(list) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
 }
