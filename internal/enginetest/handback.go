@@ -33,8 +33,8 @@ func HandedBack(t *testing.T, open func() Queue) {
 			waits := offered(t, front, offer)
 			sp := ready(t, worker.Space(tasks.DefaultOwner))
 			sp.Stop() // so that it does nothing by itself
-			link := &badLink{Store: sp.Store, late: late}
-			sp.Store, sp.Queue = link, badQueue{sp.Queue, link}
+			link := &badLink{Driver: sp.Driver, late: late}
+			sp.Driver, sp.Queue = link, badQueue{sp.Queue, link}
 			var ran atomic.Int32
 			there, err := statetest.NewRunner(t, run.Options{State: badly{worker, sp}}).
 				Take(t.Context(), waits.ID(), []byte(`{"host":"there"}`), run.Spec{
@@ -147,7 +147,7 @@ func takeNext(t *testing.T, worker tasks.Queues, host string, work run.Work) *ru
 // badLink is a store whose queue never answers a PutWaiting, and which does not answer the first two reads
 // after it.
 type badLink struct {
-	engine.Store
+	engine.Driver
 	late bool // a PutWaiting arrives later
 
 	lost    atomic.Int32
@@ -158,7 +158,7 @@ func (l *badLink) Read(ctx context.Context, id string) (*engine.Record, error) {
 	if l.lost.Add(-1) >= 0 {
 		return nil, errDeaf
 	}
-	return l.Store.Read(ctx, id)
+	return l.Driver.Read(ctx, id)
 }
 
 // arrive delivers the late PutWaiting.

@@ -21,7 +21,7 @@ func HandleInTime(t *testing.T, here, there *engine.State, sweep func(sp *engine
 	mine.Stop() // both do nothing by themselves
 	theirs.Stop()
 	came := false
-	theirs.Store = late{theirs.Store, sync.OnceFunc(func() {
+	theirs.Driver = late{theirs.Driver, sync.OnceFunc(func() {
 		came = true
 		if err := mine.Renew(t.Context()); err != nil {
 			t.Error(err)
@@ -36,16 +36,16 @@ func HandleInTime(t *testing.T, here, there *engine.State, sweep func(sp *engine
 
 // late is a store in which something happens just before a task is ended or deleted.
 type late struct {
-	engine.Store
+	engine.Driver
 	before func()
 }
 
 func (l late) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	l.before()
-	return l.Store.End(ctx, r, outcome)
+	return l.Driver.End(ctx, r, outcome)
 }
 
 func (l late) Delete(ctx context.Context, id string) error {
 	l.before()
-	return l.Store.Delete(ctx, id)
+	return l.Driver.Delete(ctx, id)
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // deaf is a store that stores everything, but whose answers are lost.
-type deaf struct{ engine.Store }
+type deaf struct{ engine.Driver }
 
 var errDeaf = engine.Away{Err: errors.New("no answer")}
 
 func (d deaf) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	return errors.Join(d.Store.Append(ctx, r, b), errDeaf)
+	return errors.Join(d.Driver.Append(ctx, r, b), errDeaf)
 }
 
 func (d deaf) End(ctx context.Context, r *engine.Record, outcome []byte) error {
-	return errors.Join(d.Store.End(ctx, r, outcome), errDeaf)
+	return errors.Join(d.Driver.End(ctx, r, outcome), errDeaf)
 }
 
 // Unanswered shows that what was stored without an answer is not stored twice: neither output nor an end.
@@ -32,17 +32,17 @@ func Unanswered(t *testing.T, state *engine.State) {
 	statetest.Put(t, state, task)
 	sp := ready(t, state.Space(task.Owner))
 	sp.Stop() // it writes nothing by itself
-	hears := sp.Store
+	hears := sp.Driver
 	if err := task.Log.Append(t.Context(), partials.Chunk{Data: []byte("line\n")}); err != nil {
 		t.Fatal(err)
 	}
 	end := statetest.Ended(task, mcp.TaskCompleted, "done")
-	for _, sp.Store = range []engine.Store{deaf{hears}, hearsOutput{deaf{hears}}} {
+	for _, sp.Driver = range []engine.Driver{deaf{hears}, hearsOutput{deaf{hears}}} {
 		if err := sp.Put(t.Context(), end); !errors.Is(err, tasks.ErrBusy) {
 			t.Errorf("it was answered: %v", err)
 		}
 	}
-	sp.Store = hears
+	sp.Driver = hears
 	failed := end
 	failed.Status = mcp.TaskFailed
 	statetest.Put(t, state, failed)
@@ -68,5 +68,5 @@ func ready(t *testing.T, sp *engine.Space) *engine.Space {
 type hearsOutput struct{ deaf }
 
 func (h hearsOutput) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	return h.Store.Append(ctx, r, b)
+	return h.Driver.Append(ctx, r, b)
 }

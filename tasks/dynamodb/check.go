@@ -14,7 +14,7 @@ const (
 	lately = time.Minute
 )
 
-// Check implements engine.Store.
+// Check implements engine.Driver.
 func (sp *space) Check(ctx context.Context) (string, error) {
 	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)},
 		mostCounted)

@@ -23,7 +23,7 @@ const silence = engine.LeaseTTL - engine.RenewInterval
 // leaseExpiry is the age at which DynamoDB may delete the lease of a process that has not given it back.
 const leaseExpiry = 24 * time.Hour
 
-// Lease implements engine.Store.
+// Lease implements engine.Driver.
 func (sp *space) Lease(ctx context.Context) error {
 	if err := sp.check(ctx); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (sp *space) Lease(ctx context.Context) error {
 	})))
 }
 
-// Leave implements engine.Store.
+// Leave implements engine.Driver.
 func (sp *space) Leave(ctx context.Context) {
 	// If this fails, others notice that the lease no longer changes.
 	_ = sp.write(ctx, sp.remove(sp.key("alive", sp.of.Keeper)))
@@ -48,7 +48,7 @@ func (sp *space) Leave(ctx context.Context) {
 // not changed.
 const longPause = engine.LeaseTTL
 
-// Alive implements engine.Store. A process that is seen for the first time counts as alive.
+// Alive implements engine.Driver. A process that is seen for the first time counts as alive.
 func (sp *space) Alive(ctx context.Context) (alive []string, err error) {
 	leases, err := sp.query(ctx, span{partition: "alive"})
 	if err != nil {
@@ -99,10 +99,10 @@ func mark(id string, hidden bool) string {
 	return "live:" + id
 }
 
-// Sweeps implements engine.Store. An owner has few processes here: workers need NATS.
+// Sweeps implements engine.Driver. An owner has few processes here: workers need NATS.
 func (sp *space) Sweeps(context.Context, bool) (bool, error) { return true, nil }
 
-// Marks implements engine.Store.
+// Marks implements engine.Driver.
 func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err error) {
 	list, err := sp.query(ctx, span{partition: "live"})
 	for _, i := range list {
@@ -114,7 +114,7 @@ func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err 
 	return marks, err
 }
 
-// Unmark implements engine.Store.
+// Unmark implements engine.Driver.
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	condition, change := "#keeper = :keeper", sp.remove(sp.key("live", mark(m.ID, m.Hidden)))
 	change.Delete.ConditionExpression, change.Delete.ExpressionAttributeNames = &condition, names(&condition)
@@ -125,7 +125,7 @@ func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	return nil
 }
 
-// Tidy implements engine.Store. DynamoDB deletes expired items by itself, if the table's time to live
+// Tidy implements engine.Driver. DynamoDB deletes expired items by itself, if the table's time to live
 // is on.
 func (sp *space) Tidy(context.Context) error { return nil }
 

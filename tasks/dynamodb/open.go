@@ -14,7 +14,7 @@ import (
 const schema = 1
 
 // Open implements engine.Engine.
-func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Driver, engine.Queue, error) {
 	sp := &space{of: of, server: s, root: s.o.Prefix + ":" + of.Name + ":", last: rand.Uint64N(placeStep)}
 	found, err := sp.version(ctx)
 	if err == nil && found == "" {

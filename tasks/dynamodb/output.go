@@ -23,7 +23,7 @@ const transactionBytes = 1 << 20
 // mostPieces is how many pieces the longest extent has: no chunk is longer than a line of MCP.
 const mostPieces = (mcp.MaxLine + pieceBytes - 1) / pieceBytes
 
-// Append implements engine.Store. Output that is cut out is deleted after the rest was stored.
+// Append implements engine.Driver. Output that is cut out is deleted after the rest was stored.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	expires := sp.expiry(&r.Task)
 	from := b.From
@@ -109,7 +109,7 @@ type output struct {
 	id string
 }
 
-// Output implements engine.Store.
+// Output implements engine.Driver.
 func (sp *space) Output(id string, _ func() int64) engine.Output { return output{sp, id} }
 
 // mostLoaded is how many items one request reads: many, since they may be short.
@@ -193,7 +193,7 @@ func pieceAt(i item, kind string) (number int64, piece int, err error) {
 	return number, piece, err
 }
 
-// Ends implements engine.Store.
+// Ends implements engine.Driver.
 func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
 	if r.Damage != nil {
 		return nil, nil

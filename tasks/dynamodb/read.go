@@ -33,7 +33,7 @@ func (sp *space) decode(id string, i item) *engine.Record {
 	return r
 }
 
-// Read implements engine.Store.
+// Read implements engine.Driver.
 func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	i, err := sp.get(ctx, sp.recordKey(id))
 	switch {
@@ -45,7 +45,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return sp.decode(id, i), nil
 }
 
-// Extent implements engine.Store: Read has found it.
+// Extent implements engine.Driver: Read has found it.
 func (sp *space) Extent(context.Context, *engine.Record, int64) error { return nil }
 
 // records reads the records of tasks; nil for those that do not exist.
@@ -75,7 +75,7 @@ const someTasks = 1000
 // firstPlace comes before all tasks, since no machine's clock is that slow.
 var firstPlace = uint64(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
-// List implements engine.Store.
+// List implements engine.Driver.
 func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
 	if after > 0 && after < firstPlace {
 		return nil, tasks.ErrCursor
@@ -115,7 +115,7 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 	}
 }
 
-// Outcome implements engine.Store.
+// Outcome implements engine.Driver.
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) (encoded []byte, err error) {
 	s := &r.Stored
 	for next, n := item(nil), 0; ; {
@@ -144,10 +144,10 @@ func (sp *space) Outcome(ctx context.Context, r *engine.Record) (encoded []byte,
 	return encoded, nil
 }
 
-// Measure implements engine.Store. It has nothing to do, since reads are consistent.
+// Measure implements engine.Driver. It has nothing to do, since reads are consistent.
 func (sp *space) Measure(context.Context, *engine.Record) error { return nil }
 
-// Fetched implements engine.Store.
+// Fetched implements engine.Driver.
 func (sp *space) Fetched(ctx context.Context, ids []string) (map[string]bool, error) {
 	fetched := map[string]bool{}
 	for some := range slices.Chunk(ids, someTasks) {

@@ -7,7 +7,7 @@ import (
 	"runnel/tasks"
 )
 
-// Session implements engine.Store.
+// Session implements engine.Driver.
 func (sp *space) Session(ctx context.Context, id string) (session []byte, version uint64, err error) {
 	i, err := sp.get(ctx, sp.key("session", id))
 	if err != nil {
@@ -21,7 +21,7 @@ func (sp *space) Session(ctx context.Context, id string) (session []byte, versio
 	return dataOf(i, "data"), uint64(stored), nil
 }
 
-// PutSession implements engine.Store.
+// PutSession implements engine.Driver.
 func (sp *space) PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error) {
 	now := sp.of.Now()
 	values := item{
@@ -46,7 +46,7 @@ func (sp *space) PutSession(ctx context.Context, id string, session []byte, vers
 	return version + 1, err
 }
 
-// DeleteSession implements engine.Store.
+// DeleteSession implements engine.Driver.
 func (sp *space) DeleteSession(ctx context.Context, id string) error {
 	return sp.write(ctx, sp.remove(sp.key("session", id)))
 }

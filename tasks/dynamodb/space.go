@@ -11,7 +11,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// space is the engine.Store: an owner's items.
+// space is the engine.Driver: an owner's items.
 type space struct {
 	of     *engine.Space // not embedded, so that the compiler finds methods that are missing here
 	server *server

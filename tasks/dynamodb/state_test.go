@@ -84,7 +84,7 @@ func spaceOf(t testing.TB, s *State, owner string) *space {
 	if err := sp.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return sp.Store.(*space)
+	return sp.Driver.(*space)
 }
 
 // itemAt is what stands at a place of the owner of the tests' tasks, nil if nothing does.

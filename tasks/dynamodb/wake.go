@@ -13,7 +13,7 @@ import (
 // asked returns the partition with the requests of others to a process.
 func asked(keeper string) string { return "asked:" + keeper }
 
-// Ask implements engine.Store.
+// Ask implements engine.Driver.
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	for told := ""; ; {
 		told = r.Stored.Keeper
@@ -32,7 +32,7 @@ func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	}
 }
 
-// Asked implements engine.Store.
+// Asked implements engine.Driver.
 func (sp *space) Asked(ctx context.Context) (ids []string, err error) {
 	list, err := sp.query(ctx, span{partition: asked(sp.of.Keeper), keys: true})
 	for _, i := range list {
@@ -47,7 +47,7 @@ const lookSoon = 100 * time.Millisecond
 // hearing knows the time until the next look.
 type hearing struct{ time.Duration }
 
-// Hear implements engine.Store.
+// Hear implements engine.Driver.
 func (sp *space) Hear(context.Context, string) (engine.Hearing, error) {
 	return &hearing{lookSoon}, nil
 }

@@ -33,7 +33,7 @@ func fits(variables []byte) error {
 	return nil
 }
 
-// Insert implements engine.Store.
+// Insert implements engine.Driver.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	return sp.admit(ctx, r, func(gate ...types.TransactWriteItem) error { return sp.insert(ctx, r, gate) })
 }
@@ -150,7 +150,7 @@ func (sp *space) checkLimits(ctx context.Context) error {
 	return nil
 }
 
-// Write implements engine.Store.
+// Write implements engine.Driver.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
 	if !wasHidden {
 		return sp.rewrite(ctx, r, false, nil)
@@ -201,7 +201,7 @@ func (sp *space) rewrite(ctx context.Context, r *engine.Record, wasHidden bool,
 	return nil
 }
 
-// End implements engine.Store. The outcome is stored first, in pieces that nobody reads before the record
+// End implements engine.Driver. The outcome is stored first, in pieces that nobody reads before the record
 // names them. A task of another process is ended only if that process's lease has not changed.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	s, expires := &r.Stored, sp.expiry(&r.Task)
@@ -231,7 +231,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 		func(there item) bool { return there["keeper"] == nil && textOf(there, "by") == sp.of.Keeper })
 }
 
-// Take implements engine.Store.
+// Take implements engine.Driver.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	work := string(r.Stored.Work)
 	taken := sp.update(sp.recordKey(r.ID), "SET #keeper = :me, #work = :work",
@@ -241,7 +241,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 		func(there item) bool { return sp.keeps(there) && textOf(there, "work") == work })
 }
 
-// SetVariables implements engine.Store.
+// SetVariables implements engine.Driver.
 func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
 	if err := fits(merged); err != nil {
 		return err
@@ -261,7 +261,7 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 	return err
 }
 
-// MarkFetched implements engine.Store.
+// MarkFetched implements engine.Driver.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	err := sp.write(ctx, sp.update(sp.recordKey(r.ID), "SET #fetched = :yes", "attribute_exists(#pk)",
 		item{":yes": text("1")}))
@@ -271,7 +271,7 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// Delete implements engine.Store. It deletes the record first, and then the items that only the record leads
+// Delete implements engine.Driver. It deletes the record first, and then the items that only the record leads
 // to.
 func (sp *space) Delete(ctx context.Context, id string) error {
 	i, err := sp.get(ctx, sp.recordKey(id))

@@ -19,7 +19,7 @@ import (
 
 // pad is a store that takes output, and says of each write what a test wants it to say.
 type pad struct {
-	Store
+	Driver
 	says []error // of the next writes
 	read Record  // what is stored
 
@@ -52,7 +52,7 @@ func (p *pad) Output(string, func() int64) Output { return nil }
 // keep makes a backing that no goroutine writes by itself.
 func keep(t *testing.T, p *pad, pending int) *backing {
 	s := New(nil, "nowhere", Options{})
-	sp := &Space{process: s.process, Store: p, live: map[string]*backing{}, fenced: map[string]struct{}{}}
+	sp := &Space{process: s.process, Driver: p, live: map[string]*backing{}, fenced: map[string]struct{}{}}
 	sp.ctx, sp.stop = context.WithCancel(t.Context())
 	log := partials.NewLog(&partials.LogOptions{MaxPending: pending})
 	task := tasks.Task{ID: "a", Status: mcp.TaskWorking, Log: log, Segments: partials.NewSegments(log)}

@@ -1,9 +1,9 @@
 // Package engine is a tasks.State on any kind of server: what each process must do so that others can trust
-// what it stores, written once for all servers. An engine (packages nats, redis, ...) has a Store for each
+// what it stores, written once for all servers. An engine (packages nats, redis, ...) has a Driver for each
 // owner's tasks, and may have a Queue of tasks that wait for workers. It knows how things are stored; this
 // package decides what is stored, and when.
 //
-//	Runner ─ Put, Take, ... ─▶ Space, which State.Open made ─ Insert, Write, End ─▶ Store ─▶ server
+//	Runner ─ Put, Take, ... ─▶ Space, which State.Open made ─ Insert, Write, End ─▶ Driver ─▶ server
 //	                                                   │ ▲                          ▲
 //	Log ─ Due ─▶ backing, its goroutine ─ Batch ───────┼─┼──────────── Append ──────┘
 //	                                                   │ └─ marks and leases ─ Sweep ends what dead processes have left
@@ -32,9 +32,9 @@
 //
 //	a follower hears from one Watch to the next                    following (shared.go)
 //	an owner is opened once, and no other waits for it             Space.Ready (space.go)
-//	only its keeper writes or ends a task                          the record's keeper: Store.Write, End, Append, Take refuse the others
-//	a lease is renewed                                             Space.Renew (lease.go), which calls Store.Lease of the engine
-//	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Store.Sweeps says which
+//	only its keeper writes or ends a task                          the record's keeper: Driver.Write, End, Append, Take refuse the others
+//	a lease is renewed                                             Space.Renew (lease.go), which calls Driver.Lease of the engine
+//	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Driver.Sweeps says which
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
 //	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by Space.Heed (heed.go)
 //	the tasks of a process that is gone are ended                  Space.recover (recover.go)

@@ -24,7 +24,7 @@ type shelf struct {
 	lease  error
 }
 
-func (s *shelf) Open(context.Context, *Space) (Store, Queue, error) { return s, nil, nil }
+func (s *shelf) Open(context.Context, *Space) (Driver, Queue, error) { return s, nil, nil }
 
 func (s *shelf) Lease(context.Context) error { return s.lease }
 
@@ -174,9 +174,9 @@ func TestTakenByOthers(t *testing.T) {
 			r := &Record{Task: task(id), Stored: Stored{Keeper: "front"}}
 			server.tasks[id], server.take = r, tasks.ErrFenced
 			if id == "theirs" {
-				sp.Store = &faster{server, r}
+				sp.Driver = &faster{server, r}
 			} else {
-				sp.Store = server
+				sp.Driver = server
 			}
 			if _, err := s.Space("local").Take(t.Context(), task(id), []byte(`{}`)); !errors.Is(err, tasks.ErrFenced) {
 				t.Errorf("%s: %v", id, err)
@@ -235,7 +235,7 @@ type cancelled struct {
 	asked []string // the keepers that were asked
 }
 
-func (c *cancelled) Open(context.Context, *Space) (Store, Queue, error) { return c, nil, nil }
+func (c *cancelled) Open(context.Context, *Space) (Driver, Queue, error) { return c, nil, nil }
 
 func (c *cancelled) Alive(context.Context) ([]string, error) { return []string{"another"}, nil }
 

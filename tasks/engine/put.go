@@ -49,7 +49,7 @@ func (sp *Space) MarkFetched(ctx context.Context, id string) error {
 	if err != nil {
 		return nil //nolint:nilerr // the task is gone, or has no result that anybody could have fetched
 	}
-	return sp.Store.MarkFetched(ctx, r)
+	return sp.Driver.MarkFetched(ctx, r)
 }
 
 // Delete implements tasks.Store.
@@ -73,7 +73,7 @@ func (sp *Space) Delete(ctx context.Context, id string) error {
 				return err
 			}
 		}
-		if err := sp.Store.Delete(ctx, one); err != nil {
+		if err := sp.Driver.Delete(ctx, one); err != nil {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (sp *Space) SetVariables(ctx context.Context, id string, patch []byte) ([]b
 		if err != nil || bytes.Equal(merged, r.Variables) {
 			return merged, err
 		}
-		switch err := sp.Store.SetVariables(ctx, r, merged); {
+		switch err := sp.Driver.SetVariables(ctx, r, merged); {
 		case err == nil:
 			return merged, nil
 		case !errors.Is(err, tasks.ErrFenced): // otherwise somebody else has set some

@@ -16,7 +16,7 @@ import (
 
 // crowd is a store and a queue with tasks that wait, which counts how often it is looked at.
 type crowd struct {
-	Store
+	Driver
 	Queue
 	waits        []InLine
 	since        int64
@@ -25,7 +25,7 @@ type crowd struct {
 
 func (c *crowd) Connect(context.Context) error { return nil }
 func (c *crowd) Disconnect()                   {}
-func (c *crowd) Open(_ context.Context, _ *Space) (Store, Queue, error) {
+func (c *crowd) Open(_ context.Context, _ *Space) (Driver, Queue, error) {
 	return c, c, nil
 }
 func (c *crowd) Lease(context.Context) error                   { return nil }
@@ -115,7 +115,7 @@ type refusing struct {
 	shown    chan string
 }
 
-func (q *refusing) Open(context.Context, *Space) (Store, Queue, error) { return q, q, nil }
+func (q *refusing) Open(context.Context, *Space) (Driver, Queue, error) { return q, q, nil }
 
 func (q *refusing) Show(_ context.Context, r *Record) error {
 	if q.refusals--; q.refusals >= 0 {
@@ -188,7 +188,7 @@ func TestStopBesideGo(t *testing.T) {
 // A task may be taken while the state is closed. The race detector looks at what is noted of it.
 func TestTakenBesideClose(t *testing.T) {
 	s := New(nil, "nowhere", Options{})
-	sp := &Space{process: s.process, Store: &crowd{}, unanswered: map[string]struct{}{"a": {}}}
+	sp := &Space{process: s.process, Driver: &crowd{}, unanswered: map[string]struct{}{"a": {}}}
 	noted := make(chan struct{})
 	go func() {
 		defer close(noted)

@@ -142,7 +142,7 @@ func (sp *Space) newest(ctx context.Context, before string, n int) (page []tasks
 // oldest returns up to n tasks with places after a place, and that of the last one if there are more, else 0.
 func (sp *Space) oldest(ctx context.Context, after uint64, n int) (page []tasks.Task, last uint64, err error) {
 	for {
-		places, err := sp.Store.List(ctx, after, n+1)
+		places, err := sp.Driver.List(ctx, after, n+1)
 		if err != nil || len(places) == 0 {
 			return page, 0, err
 		}

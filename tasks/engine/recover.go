@@ -33,7 +33,7 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 	case hidden:
 		// No client has its handle. It was ended first, because its process may have come back and given it
 		// one.
-		return sp.Store.Delete(ctx, m.ID)
+		return sp.Driver.Delete(ctx, m.ID)
 	}
 	if r.Stored.Offer == nil && !tasks.IsFiles(m.ID) {
 		sp.Recovered(&r.Task)

@@ -16,7 +16,7 @@ func (sp *Space) Session(ctx context.Context, id string) (session []byte, versio
 	if err := sp.Ready(ctx); err != nil {
 		return nil, 0, err
 	}
-	return sp.Store.Session(ctx, id)
+	return sp.Driver.Session(ctx, id)
 }
 
 // PutSession implements tasks.Sessions.
@@ -25,7 +25,7 @@ func (sp *Space) PutSession(ctx context.Context, id string, session []byte,
 	if err := sp.Ready(ctx); err != nil {
 		return 0, err
 	}
-	return sp.Store.PutSession(ctx, id, session, version)
+	return sp.Driver.PutSession(ctx, id, session, version)
 }
 
 // DeleteSession implements tasks.Sessions.
@@ -33,5 +33,5 @@ func (sp *Space) DeleteSession(ctx context.Context, id string) error {
 	if err := sp.Ready(ctx); err != nil {
 		return err
 	}
-	return sp.Store.DeleteSession(ctx, id)
+	return sp.Driver.DeleteSession(ctx, id)
 }

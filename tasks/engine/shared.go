@@ -44,7 +44,7 @@ func (sp *Space) Ask(ctx context.Context, id string) error {
 			return err
 		}
 	}
-	return sp.Store.Ask(ctx, r)
+	return sp.Driver.Ask(ctx, r)
 }
 
 const (

@@ -17,14 +17,14 @@ import (
 )
 
 // Space is the store of an owner's tasks. It opens what the server has of them when it is first used. An
-// engine's Store gets it, and calls it when it receives news.
+// engine's Driver gets it, and calls it when it receives news.
 type Space struct {
 	*process
 	state *State
 	Owner string
 	// Name is the owner's name in a form for keys, streams and subjects.
 	Name string
-	Store
+	Driver
 	Queue Queue // nil = tasks cannot wait for workers
 
 	opening chan struct{} // capacity 1: full while the space is opened or closed
@@ -124,7 +124,7 @@ func (sp *Space) begin(ctx context.Context) (err error) {
 	sp.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	if sp.Store, sp.Queue, err = sp.state.engine.Open(ctx, sp); err == nil {
+	if sp.Driver, sp.Queue, err = sp.state.engine.Open(ctx, sp); err == nil {
 		if err = sp.Renew(ctx); errors.Is(err, ErrNoRoom) { // to list and to delete tasks needs none
 			err = nil
 		}
@@ -149,7 +149,7 @@ func (sp *Space) Check(ctx context.Context) (string, error) {
 	if err := sp.Ready(ctx); err != nil {
 		return "", err
 	}
-	return sp.Store.Check(ctx)
+	return sp.Driver.Check(ctx)
 }
 
 // close stores what is not yet stored, and ends the lease.
@@ -271,7 +271,7 @@ func (sp *Space) clear(ctx context.Context, id string) error {
 	if !isDoubtful() { // somebody else has cleared it
 		return nil
 	}
-	if err := sp.Store.Delete(ctx, id); err != nil {
+	if err := sp.Driver.Delete(ctx, id); err != nil {
 		return err
 	}
 	sp.mu.Lock()

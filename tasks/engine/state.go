@@ -151,7 +151,7 @@ type Engine interface {
 	Connect(ctx context.Context) error
 	// Open opens, or makes, what the server keeps of an owner's tasks, and the queue of those that wait for
 	// workers, nil if the engine has none.
-	Open(ctx context.Context, sp *Space) (Store, Queue, error)
+	Open(ctx context.Context, sp *Space) (Driver, Queue, error)
 	// Disconnect closes the connection.
 	Disconnect()
 }

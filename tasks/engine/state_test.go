@@ -17,7 +17,7 @@ import (
 // stuck is a crowd whose tasks of one owner are not to be reached.
 type stuck struct{ crowd }
 
-func (s *stuck) Open(ctx context.Context, sp *Space) (Store, Queue, error) {
+func (s *stuck) Open(ctx context.Context, sp *Space) (Driver, Queue, error) {
 	if sp.Owner == "stuck" {
 		<-ctx.Done()
 		return nil, nil, context.Cause(ctx)
@@ -31,7 +31,7 @@ type flaky struct {
 	away atomic.Bool
 }
 
-func (f *flaky) Open(context.Context, *Space) (Store, Queue, error) { return f, nil, nil }
+func (f *flaky) Open(context.Context, *Space) (Driver, Queue, error) { return f, nil, nil }
 
 func (f *flaky) Lease(context.Context) error {
 	if f.away.Load() {

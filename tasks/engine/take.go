@@ -91,7 +91,7 @@ func (sp *Space) takeSeen(ctx context.Context, r *Record, t tasks.Task, work []b
 			return tasks.Task{}, err
 		}
 	}
-	if err := sp.Store.Take(ctx, r, before); err != nil {
+	if err := sp.Driver.Take(ctx, r, before); err != nil {
 		there, unread := sp.Read(ctx, t.ID)
 		// It may still be stored: then a sweep finds out, or Close.
 		if unread != nil || there.Stored.Keeper == before {

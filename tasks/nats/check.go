@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Check implements engine.Store.
+// Check implements engine.Driver.
 func (sp *space) Check(ctx context.Context) (string, error) {
 	stored, err := sp.stored(ctx)
 	if err != nil {

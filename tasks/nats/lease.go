@@ -19,7 +19,7 @@ import (
 // lease is the subject of a process's lease: a message that expires.
 func (sp *space) lease(keeper string) string { return sp.alive + keeper }
 
-// Lease implements engine.Store.
+// Lease implements engine.Driver.
 func (sp *space) Lease(ctx context.Context) error {
 	renew := func() error {
 		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.lease(sp.Keeper), Header: rollup},
@@ -35,7 +35,7 @@ func (sp *space) Lease(ctx context.Context) error {
 // sweeper is the subject of the lease of the process that sweeps for all: its body is the process's name.
 func (sp *space) sweeper() string { return sp.alive + "sweep.lease" }
 
-// Sweeps implements engine.Store.
+// Sweeps implements engine.Driver.
 func (sp *space) Sweeps(ctx context.Context, able bool) (bool, error) {
 	if !able && sp.sweeps.Swap(false) {
 		if err := sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.sweeper())); err != nil {
@@ -64,7 +64,7 @@ func (sp *space) Sweeps(ctx context.Context, able bool) (bool, error) {
 	return err == nil, err
 }
 
-// Leave implements engine.Store.
+// Leave implements engine.Driver.
 func (sp *space) Leave(ctx context.Context) {
 	_ = sp.asked.Unsubscribe()
 	if sp.sweeps.Load() {
@@ -74,7 +74,7 @@ func (sp *space) Leave(ctx context.Context) {
 	_ = sp.leases.Purge(ctx, jetstream.WithPurgeSubject(sp.lease(sp.Keeper)))
 }
 
-// Alive implements engine.Store.
+// Alive implements engine.Driver.
 func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	leases, err := sp.subjects(ctx, sp.leaseName, sp.lease("*"))
 	for i := range leases {
@@ -99,7 +99,7 @@ func (sp *space) marks(id, keeper string, hidden bool) string {
 	return sp.root + "live." + id + "." + keeper
 }
 
-// Marks implements engine.Store.
+// Marks implements engine.Driver.
 func (sp *space) Marks(ctx context.Context, keeper string) (marks []engine.Mark, err error) {
 	for _, hidden := range []bool{false, true} {
 		subjects, err := sp.subjects(ctx, sp.name, sp.marks("*", cmp.Or(keeper, "*"), hidden))
@@ -132,7 +132,7 @@ func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.P
 	return err
 }
 
-// Unmark implements engine.Store.
+// Unmark implements engine.Driver.
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()
@@ -151,7 +151,7 @@ const (
 	reserveLook = time.Minute
 )
 
-// Tidy implements engine.Store: the server forgets what has expired, and this process makes the reserve.
+// Tidy implements engine.Driver: the server forgets what has expired, and this process makes the reserve.
 func (sp *space) Tidy(ctx context.Context) error {
 	sp.mu.Lock()
 	due := time.Since(sp.reserved) > reserveLook

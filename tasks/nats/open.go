@@ -27,7 +27,7 @@ const (
 )
 
 // Open implements engine.Engine.
-func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Driver, engine.Queue, error) {
 	prefix := c.o.Prefix
 	sp := &space{
 		Space: of, c: c, name: prefix + "_" + of.Name,

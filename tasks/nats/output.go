@@ -26,7 +26,7 @@ type output struct {
 	end func() int64 // where the acknowledged output ends
 }
 
-// Output implements engine.Store.
+// Output implements engine.Driver.
 func (sp *space) Output(id string, end func() int64) engine.Output {
 	return &output{sp: sp, id: id, end: end}
 }
@@ -133,7 +133,7 @@ func number(m *jetstream.RawStreamMsg, header string) (int64, error) {
 	return n, nil
 }
 
-// Ends implements engine.Store.
+// Ends implements engine.Driver.
 func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
 	var numbers partials.Numbers
 	look := func(from fetch) (bool, error) {

@@ -291,20 +291,20 @@ func TestTakenByWhatAReplicaLacks(t *testing.T) {
 
 // deaf is a store that hears no answer to a Take, and cannot read for some time then.
 type deaf struct {
-	engine.Store
+	engine.Driver
 	away bool
 }
 
 func (d *deaf) Take(ctx context.Context, r *engine.Record, before string) error {
 	d.away = true
-	return errors.Join(d.Store.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
+	return errors.Join(d.Driver.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
 }
 
 func (d *deaf) Read(ctx context.Context, id string) (*engine.Record, error) {
 	if d.away {
 		return nil, engine.Away{Err: errors.New("no answer")}
 	}
-	return d.Store.Read(ctx, id)
+	return d.Driver.Read(ctx, id)
 }
 
 // A task that a worker has taken without having been told so is not left lying: it waits again, and that is
@@ -316,9 +316,9 @@ func TestTakenUnheard(t *testing.T) {
 	run := offer(t, front, tasks.Offer{})
 	sp := spaceOf(t, worker).Space
 	sp.Stop() // it does nothing by itself
-	hears := sp.Store
-	unheard := &deaf{Store: hears}
-	sp.Store = unheard
+	hears := sp.Driver
+	unheard := &deaf{Driver: hears}
+	sp.Driver = unheard
 	if _, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()),
 		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
@@ -346,8 +346,8 @@ func TestTakenUnheardAtTheEnd(t *testing.T) {
 	run := offer(t, front, tasks.Offer{})
 	sp := spaceOf(t, worker).Space
 	sp.Stop()
-	unheard := &deaf{Store: sp.Store}
-	sp.Store = unheard
+	unheard := &deaf{Driver: sp.Driver}
+	sp.Driver = unheard
 	if _, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()),
 		[]byte(`{"host":"there"}`)); !errors.Is(err, tasks.ErrBusy) {
 		t.Fatal(err)
@@ -369,13 +369,13 @@ func TestTakenUnheardButRead(t *testing.T) {
 	run := offer(t, front, tasks.Offer{})
 	sp := spaceOf(t, worker).Space
 	sp.Stop()
-	hears := sp.Store
-	sp.Store = deafOnce{hears}
+	hears := sp.Driver
+	sp.Driver = deafOnce{hears}
 	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(run.ID()), []byte(`{"host":"there"}`))
 	if err != nil || task.Attempt != 1 {
 		t.Fatalf("%+v, %v", task, err)
 	}
-	sp.Store = hears
+	sp.Driver = hears
 	statetest.Put(t, worker, statetest.Ended(task, mcp.TaskCompleted, "done"))
 	<-run.Ended()
 	if end := run.Task(); end.Status != mcp.TaskCompleted {
@@ -384,10 +384,10 @@ func TestTakenUnheardButRead(t *testing.T) {
 }
 
 // deafOnce hears no answer to a Take, and can read.
-type deafOnce struct{ engine.Store }
+type deafOnce struct{ engine.Driver }
 
 func (d deafOnce) Take(ctx context.Context, r *engine.Record, before string) error {
-	return errors.Join(d.Store.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
+	return errors.Join(d.Driver.Take(ctx, r, before), engine.Away{Err: errors.New("no answer")})
 }
 
 // A mark stands before its record: a sweep that looks in between leaves it, or nobody would find the task

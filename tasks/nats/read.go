@@ -27,7 +27,7 @@ func (sp *space) decode(id string, m *jetstream.RawStreamMsg) *engine.Record {
 // sealHeader, on variables, is the revision of the record whose task is about to end with them.
 const sealHeader = "Runnel-Sealed"
 
-// Read implements engine.Store.
+// Read implements engine.Driver.
 func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	var m, variables *jetstream.RawStreamMsg
 	err := together(
@@ -52,7 +52,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 // mostAhead is how much output Extent reads.
 const mostAhead = 512 << 10
 
-// Extent implements engine.Store. If it is known where the caller's output ends among the messages, what
+// Extent implements engine.Driver. If it is known where the caller's output ends among the messages, what
 // follows it is read, and otherwise the last message.
 func (sp *space) Extent(ctx context.Context, r *engine.Record, after int64) error {
 	if r.Terminal() {
@@ -128,7 +128,7 @@ func (sp *space) endAt(ctx context.Context, subject string, last *jetstream.RawS
 	return endOf(found[0]), nil
 }
 
-// Measure implements engine.Store. The replica that Read has asked may lag.
+// Measure implements engine.Driver. The replica that Read has asked may lag.
 func (sp *space) Measure(ctx context.Context, r *engine.Record) error {
 	last, err := sp.newest(ctx, sp.subject(r.ID, "log.*"))
 	if err != nil {
@@ -147,7 +147,7 @@ func (sp *space) Measure(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// List implements engine.Store. A task's place is that of its subject made.
+// List implements engine.Driver. A task's place is that of its subject made.
 func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
 	if after > sp.stream.CachedInfo().State.LastSeq {
 		fresh, err := sp.c.js.Stream(ctx, sp.name)
@@ -220,7 +220,7 @@ func (sp *space) idOf(subject string) string {
 // pieceBytes is how much of an outcome is one message.
 const pieceBytes = 512 << 10
 
-// Outcome implements engine.Store.
+// Outcome implements engine.Driver.
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {
 	var all bytes.Buffer
 	subject := sp.subject(r.ID, "result."+r.Stored.Attempt)
@@ -247,7 +247,7 @@ func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) 
 	return all.Bytes(), nil
 }
 
-// Fetched implements engine.Store.
+// Fetched implements engine.Driver.
 func (sp *space) Fetched(ctx context.Context, _ []string) (map[string]bool, error) {
 	subjects, err := sp.subjects(ctx, sp.name, sp.subject("*", "fetched"))
 	fetched := map[string]bool{}

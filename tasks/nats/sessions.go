@@ -18,7 +18,7 @@ import (
 // session is the subject of an HTTP client's session.
 func (sp *space) session(id string) string { return sp.alive + "session." + id }
 
-// Session implements engine.Store.
+// Session implements engine.Driver.
 func (sp *space) Session(ctx context.Context, id string) (session []byte, version uint64, err error) {
 	messages, err := sp.lastOf(ctx, sp.leaseName, sp.session(id))
 	if err != nil || len(messages) == 0 {
@@ -27,7 +27,7 @@ func (sp *space) Session(ctx context.Context, id string) (session []byte, versio
 	return messages[0].Data, messages[0].Sequence, nil
 }
 
-// PutSession implements engine.Store.
+// PutSession implements engine.Driver.
 func (sp *space) PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error) {
 	m := &nats.Msg{Subject: sp.session(id), Data: session, Header: nats.Header{
 		jetstream.MsgRollup: {jetstream.MsgRollupSubject}, jetstream.MsgIDHeader: {uuid.NewString()},
@@ -45,7 +45,7 @@ func (sp *space) PutSession(ctx context.Context, id string, session []byte, vers
 	return put, err
 }
 
-// DeleteSession implements engine.Store.
+// DeleteSession implements engine.Driver.
 func (sp *space) DeleteSession(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, ackTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// space is the engine.Store, and the engine.Queue: an owner's streams.
+// space is the engine.Driver, and the engine.Queue: an owner's streams.
 type space struct {
 	*engine.Space
 	c      *connection
@@ -83,5 +83,5 @@ func (q queue) open(ctx context.Context) (*space, error) {
 	if err := q.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return q.Store.(*space), nil // connection.Open has made it
+	return q.Driver.(*space), nil // connection.Open has made it
 }

@@ -18,7 +18,7 @@ import (
 // askTimeout is how long a keeper may take to acknowledge a request.
 const askTimeout = 2 * time.Second
 
-// Ask implements engine.Store. The keeper acknowledges the request.
+// Ask implements engine.Driver. The keeper acknowledges the request.
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -34,7 +34,7 @@ func (sp *space) hearAsk(m *nats.Msg) {
 	_ = m.Respond(nil)
 }
 
-// Asked implements engine.Store. Requests come as messages (hearAsk), and none is stored.
+// Asked implements engine.Driver. Requests come as messages (hearAsk), and none is stored.
 func (sp *space) Asked(context.Context) ([]string, error) { return nil, nil }
 
 // hearing is a subscription to the messages that wake the followers of a task.
@@ -44,7 +44,7 @@ type hearing struct {
 	id string
 }
 
-// Hear implements engine.Store.
+// Hear implements engine.Driver.
 func (sp *space) Hear(_ context.Context, id string) (engine.Hearing, error) {
 	heard, err := sp.c.nc.SubscribeSync(sp.wakes + id)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Insert implements engine.Store: its mark and its place in lists come first, its record last, so that what
+// Insert implements engine.Driver: its mark and its place in lists come first, its record last, so that what
 // can be seen is whole.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if err := sp.admit(ctx, r); err != nil {
@@ -40,7 +40,7 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// Write implements engine.Store.
+// Write implements engine.Driver.
 func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) error {
 	if wasHidden {
 		if err := sp.admit(ctx, r); err != nil {
@@ -127,7 +127,7 @@ func (sp *space) fence(r *engine.Record) jetstream.PublishOpt {
 	return jetstream.WithExpectLastSequenceForSubject(r.Revision, sp.subject(r.ID, "task"))
 }
 
-// End implements engine.Store. The outcome and the variables come first, and the record makes them count.
+// End implements engine.Driver. The outcome and the variables come first, and the record makes them count.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	return sp.withReserve(ctx, func() error { return sp.end(ctx, r, outcome) })
 }
@@ -185,7 +185,7 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 	}
 }
 
-// Append implements engine.Store: a message for each extent. The server knows a repeated one by its id, and
+// Append implements engine.Driver: a message for each extent. The server knows a repeated one by its id, and
 // stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	send := func(what, id string, header nats.Header, data []byte) (uint64, error) {
@@ -246,7 +246,7 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 // then.
 const leaveTime = time.Second
 
-// Take implements engine.Store.
+// Take implements engine.Driver.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	sp.keeps.Store(true)
 	var known []jetstream.PublishOpt
@@ -280,7 +280,7 @@ func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string
 	return nil
 }
 
-// SetVariables implements engine.Store. Variables stand beside the record; with the end they become part of
+// SetVariables implements engine.Driver. Variables stand beside the record; with the end they become part of
 // it (seal).
 func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
 	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: merged}
@@ -291,14 +291,14 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 	return err
 }
 
-// MarkFetched implements engine.Store.
+// MarkFetched implements engine.Driver.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(r.ID, "fetched"), Header: rollup},
 		sp.expiring(&r.Task))
 	return err
 }
 
-// Delete implements engine.Store. The leader of the stream notes how far the stream reaches when it is asked,
+// Delete implements engine.Driver. The leader of the stream notes how far the stream reaches when it is asked,
 // and purges up to there: a write of another process that it has accepted, but not stored, stays, until its
 // time to live has passed.
 func (sp *space) Delete(ctx context.Context, id string) error {

@@ -168,5 +168,5 @@ func spaceOfOwner(t testing.TB, s *State, owner string) *space {
 	if err := sp.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return sp.Store.(*space)
+	return sp.Driver.(*space)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Check implements engine.Store.
+// Check implements engine.Driver.
 func (sp *space) Check(ctx context.Context) (string, error) {
 	live, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Hlen().

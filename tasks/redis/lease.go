@@ -8,20 +8,20 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Lease implements engine.Store.
+// Lease implements engine.Driver.
 func (sp *space) Lease(ctx context.Context) error {
 	_, err := sp.call(ctx, "lease", "", engine.LeaseTTL)
 	return err
 }
 
-// Leave implements engine.Store.
+// Leave implements engine.Driver.
 func (sp *space) Leave(ctx context.Context) {
 	c := sp.server.client
 	// If this fails, the lease runs out by itself.
 	c.Do(ctx, c.B().Zrem().Key(sp.root+"alive").Member(sp.Keeper).Build())
 }
 
-// Alive implements engine.Store.
+// Alive implements engine.Driver.
 func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed { return b.Time().Build() })
 	if err != nil {
@@ -40,10 +40,10 @@ func (sp *space) Alive(ctx context.Context) ([]string, error) {
 	return answer.AsStrSlice()
 }
 
-// Sweeps implements engine.Store. An owner has few processes here: workers need NATS.
+// Sweeps implements engine.Driver. An owner has few processes here: workers need NATS.
 func (sp *space) Sweeps(context.Context, bool) (bool, error) { return true, nil }
 
-// Marks implements engine.Store.
+// Marks implements engine.Driver.
 func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err error) {
 	for _, key := range []string{"live", "hidden"} {
 		answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
@@ -64,13 +64,13 @@ func (sp *space) Marks(ctx context.Context, _ string) (marks []engine.Mark, err 
 	return marks, nil
 }
 
-// Unmark implements engine.Store.
+// Unmark implements engine.Driver.
 func (sp *space) Unmark(ctx context.Context, m engine.Mark) error {
 	_, err := sp.call(ctx, "unmark", m.ID, 0, m.Keeper)
 	return err
 }
 
-// Tidy implements engine.Store.
+// Tidy implements engine.Driver.
 func (sp *space) Tidy(ctx context.Context) error {
 	for swept := ""; swept != "0"; {
 		var err error

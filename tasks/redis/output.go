@@ -19,7 +19,7 @@ type output struct {
 	id string
 }
 
-// Output implements engine.Store.
+// Output implements engine.Driver.
 func (sp *space) Output(id string, _ func() int64) engine.Output { return output{sp, id} }
 
 // Load implements engine.Output.
@@ -64,7 +64,7 @@ func position(id string) (int64, error) {
 	return strconv.ParseInt(number, 10, 64)
 }
 
-// Ends implements engine.Store.
+// Ends implements engine.Driver.
 func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) ([]int64, error) {
 	if r.Damage != nil {
 		return nil, nil

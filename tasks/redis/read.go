@@ -36,7 +36,7 @@ func (sp *space) decode(id string, fields []string) *engine.Record {
 	return r
 }
 
-// Read implements engine.Store.
+// Read implements engine.Driver.
 func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	found, err := sp.records(ctx, []string{id})
 	if err != nil {
@@ -48,7 +48,7 @@ func (sp *space) Read(ctx context.Context, id string) (*engine.Record, error) {
 	return found[0], nil
 }
 
-// Extent implements engine.Store: Read has found it.
+// Extent implements engine.Driver: Read has found it.
 func (sp *space) Extent(context.Context, *engine.Record, int64) error { return nil }
 
 // records reads tasks. Those that do not exist are nil.
@@ -102,7 +102,7 @@ func (sp *space) each(ctx context.Context, ids []string,
 // someTasks is how many tasks are read at once.
 const someTasks = 1000
 
-// List implements engine.Store. Entries of the index that runnel cannot have made are skipped.
+// List implements engine.Driver. Entries of the index that runnel cannot have made are skipped.
 func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine.Place, err error) {
 	for from := float64(after); len(places) == 0; {
 		scores, err := sp.index(ctx, from, n)
@@ -185,7 +185,7 @@ func (sp *space) lastPlace(ctx context.Context) (uint64, error) {
 // mostPlace is the highest score that is a whole number for certain, less one.
 const mostPlace = "9007199254740990"
 
-// Outcome implements engine.Store.
+// Outcome implements engine.Driver.
 func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Get().Key(sp.root + "result:" + r.ID).Build()
@@ -203,10 +203,10 @@ func (sp *space) Outcome(ctx context.Context, r *engine.Record) ([]byte, error) 
 	return bytes.Clone(encoded), nil
 }
 
-// Measure implements engine.Store: what was read is all there is.
+// Measure implements engine.Driver: what was read is all there is.
 func (sp *space) Measure(context.Context, *engine.Record) error { return nil }
 
-// Fetched implements engine.Store.
+// Fetched implements engine.Driver.
 func (sp *space) Fetched(ctx context.Context, ids []string) (map[string]bool, error) {
 	fetched := map[string]bool{}
 	for i, answer := range sp.each(ctx, ids, func(b rueidis.Builder, id string) rueidis.Completed {

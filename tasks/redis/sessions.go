@@ -12,7 +12,7 @@ import (
 // session is the key of an HTTP client's session.
 func (sp *space) session(id string) string { return sp.root + "session:" + id }
 
-// Session implements engine.Store.
+// Session implements engine.Driver.
 func (sp *space) Session(ctx context.Context, id string) (session []byte, version uint64, err error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Hgetall().Key(sp.session(id)).Build()
@@ -28,7 +28,7 @@ func (sp *space) Session(ctx context.Context, id string) (session []byte, versio
 	return []byte(fields["data"]), version, err
 }
 
-// PutSession implements engine.Store.
+// PutSession implements engine.Driver.
 func (sp *space) PutSession(ctx context.Context, id string, session []byte, version uint64) (uint64, error) {
 	said, err := sp.call(ctx, "session", id, tasks.SessionTTL, strconv.FormatUint(version, 10),
 		string(session))
@@ -38,7 +38,7 @@ func (sp *space) PutSession(ctx context.Context, id string, session []byte, vers
 	return strconv.ParseUint(said, 10, 64)
 }
 
-// DeleteSession implements engine.Store.
+// DeleteSession implements engine.Driver.
 func (sp *space) DeleteSession(ctx context.Context, id string) error {
 	_, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Del().Key(sp.session(id)).Build()

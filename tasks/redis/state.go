@@ -92,7 +92,7 @@ func (s *connection) Disconnect() {
 	}
 }
 
-// space is the engine.Store: an owner's keys.
+// space is the engine.Driver: an owner's keys.
 type space struct {
 	*engine.Space
 	server *connection
@@ -104,7 +104,7 @@ type space struct {
 const schema = "1"
 
 // Open implements engine.Engine.
-func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Store, engine.Queue, error) {
+func (s *connection) Open(ctx context.Context, of *engine.Space) (engine.Driver, engine.Queue, error) {
 	sp := &space{Space: of, server: s, root: s.o.Prefix + ":" + of.Name + ":"}
 	found, err := sp.call(ctx, "open", "", 0)
 	if err == nil {

@@ -12,13 +12,13 @@ import (
 	"runnel/tasks/engine"
 )
 
-// Ask implements engine.Store.
+// Ask implements engine.Driver.
 func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	_, err := sp.call(ctx, "ask", r.ID, sp.Lifetime(&r.Task))
 	return err
 }
 
-// Asked implements engine.Store.
+// Asked implements engine.Driver.
 func (sp *space) Asked(ctx context.Context) ([]string, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
 		return b.Smembers().Key(sp.root + "asked:" + sp.Keeper).Build()
@@ -80,7 +80,7 @@ type hearing struct {
 	ended chan struct{}
 }
 
-// Hear implements engine.Store.
+// Hear implements engine.Driver.
 func (sp *space) Hear(ctx context.Context, id string) (engine.Hearing, error) {
 	h := &hearing{heard: signal.NewWake(), ended: make(chan struct{})}
 	ctx, h.stop = context.WithCancel(ctx)

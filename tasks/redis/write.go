@@ -12,10 +12,10 @@ import (
 
 // Each write is one script.
 
-// Insert implements engine.Store.
+// Insert implements engine.Driver.
 func (sp *space) Insert(ctx context.Context, r *engine.Record) error { return sp.put(ctx, r, true) }
 
-// Write implements engine.Store.
+// Write implements engine.Driver.
 func (sp *space) Write(ctx context.Context, r *engine.Record, _ bool) error {
 	return sp.put(ctx, r, false)
 }
@@ -51,7 +51,7 @@ func flag(is bool) string {
 	return "0"
 }
 
-// End implements engine.Store.
+// End implements engine.Driver.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	r.Stored.Outcome = len(outcome)
 	record, err := r.EncodeRest()
@@ -66,7 +66,7 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 	return err
 }
 
-// Append implements engine.Store.
+// Append implements engine.Driver.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
 	args := []string{strconv.FormatInt(b.From, 10), strconv.FormatInt(b.To, 10), "", "", "",
 		strconv.Itoa(len(b.Cut))}
@@ -88,13 +88,13 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	return err
 }
 
-// Take implements engine.Store.
+// Take implements engine.Driver.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	_, err := sp.call(ctx, "take", r.ID, sp.Lifetime(&r.Task), before, string(r.Stored.Work))
 	return err
 }
 
-// SetVariables implements engine.Store.
+// SetVariables implements engine.Driver.
 func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []byte) error {
 	switch said, err := sp.call(ctx, "set", r.ID, sp.Lifetime(&r.Task), string(r.Variables), string(merged)); {
 	case err != nil:
@@ -107,13 +107,13 @@ func (sp *space) SetVariables(ctx context.Context, r *engine.Record, merged []by
 	return nil
 }
 
-// MarkFetched implements engine.Store.
+// MarkFetched implements engine.Driver.
 func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	_, err := sp.call(ctx, "fetched", r.ID, sp.Lifetime(&r.Task))
 	return err
 }
 
-// Delete implements engine.Store.
+// Delete implements engine.Driver.
 func (sp *space) Delete(ctx context.Context, id string) error {
 	_, err := sp.call(ctx, "delete", id, 0)
 	return err

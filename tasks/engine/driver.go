@@ -7,13 +7,13 @@ import (
 	"runnel/partials"
 )
 
-// Store is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may
+// Driver is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may
 // succeed, tasks.ErrFenced if a write names a keeper or a revision that is not the stored one, and
 // tasks.ErrRemoved.
 //
 // Everything that is stored of a task is kept for at least Space.Lifetime, and then forgotten by the server or by
 // Tidy.
-type Store interface {
+type Driver interface {
 	// Lease stores that this process lives for LeaseTTL from now on. If this process runs tasks, it should
 	// succeed even if the server has no room for more.
 	Lease(ctx context.Context) error
@@ -96,7 +96,7 @@ type Store interface {
 	Hear(ctx context.Context, id string) (Hearing, error)
 }
 
-// NoOutput is the position of a caller of Store.Extent that only wants to know where the output ends.
+// NoOutput is the position of a caller of Driver.Extent that only wants to know where the output ends.
 const NoOutput = -1
 
 // Mark says that a process keeps a task.
