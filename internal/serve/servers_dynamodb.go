@@ -3,6 +3,7 @@
 package serve
 
 import (
+	"runnel/tasks"
 	"runnel/tasks/dynamodb"
 	"runnel/tasks/engine"
 )
