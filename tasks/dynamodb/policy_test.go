@@ -18,7 +18,6 @@ import (
 	"runnel/internal/dynatest"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/engine"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
@@ -254,7 +253,7 @@ func TestPolicy(t *testing.T) {
 	if _, _, err := ours.Open("a").List(t.Context(), tasks.OldestFirst, "", 10); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt.AddDate(1, 0, 0), true); err != nil {
+	if _, _, err := ours.Space("a").Forget(t.Context(), task.CreatedAt.AddDate(1, 0, 0), true); err != nil {
 		t.Error(err)
 	}
 	if _, err := ours.Space("a").Check(t.Context()); err != nil {

@@ -62,6 +62,7 @@ type span struct {
 	limit     int    // how many items one request examines; 0 = as many as an answer holds
 	keys      bool   // only their keys are wanted
 	count     bool   // only the number of items is wanted
+	backwards bool   // the last item comes first
 }
 
 // page reads a part of a span. next is where the rest begins; nil at the end.
@@ -87,6 +88,9 @@ func (sp *space) page(ctx context.Context, s span, start item) (list []item, n i
 	}
 	if s.limit > 0 {
 		q.Limit = aws.Int32(int32(s.limit))
+	}
+	if s.backwards {
+		q.ScanIndexForward = aws.Bool(false)
 	}
 	if s.keys {
 		q.ProjectionExpression = aws.String("#pk, #sk")

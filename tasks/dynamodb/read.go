@@ -75,13 +75,32 @@ const someTasks = 1000
 // firstPlace comes before all tasks, since no machine's clock is that slow.
 var firstPlace = uint64(time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())
 
+// Place implements engine.Driver.
+func (sp *space) Place(ctx context.Context, id string) (uint64, error) {
+	i, err := sp.get(ctx, sp.recordKey(id))
+	if err != nil {
+		return 0, err
+	}
+	place, ok := numberOf(i, "place")
+	if !ok || place < 1 {
+		return 0, tasks.ErrCursor
+	}
+	return uint64(place), nil
+}
+
 // List implements engine.Driver.
-func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
+func (sp *space) List(ctx context.Context, d tasks.Direction, after uint64, n int) ([]engine.Place, error) {
 	if after > 0 && after < firstPlace {
 		return nil, tasks.ErrCursor
 	}
-	part := span{partition: "tasks", from: placeText(after + 1), limit: min(n, someTasks),
+	part := span{partition: "tasks", limit: min(n, someTasks), backwards: d == tasks.NewestFirst,
 		filter: "#expires > :now", values: item{":now": number(sp.of.Now().Unix())}}
+	switch {
+	case d == tasks.OldestFirst:
+		part.from = placeText(after + 1)
+	case after > 0:
+		part.to = placeText(after - 1)
+	}
 	for next := item(nil); ; {
 		found, _, rest, err := sp.page(ctx, part, next)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"runnel/partials"
+	"runnel/tasks"
 )
 
 // Driver is what an engine keeps of one owner's tasks. Its errors are tasks.ErrBusy if another try may
@@ -43,9 +44,12 @@ type Driver interface {
 	// on. The caller has the output up to a position, or wants none (NoOutput); what follows it may be read
 	// in passing (r.Ahead).
 	Extent(ctx context.Context, r *Record, after int64) error
-	// List returns up to n tasks with places after a place, in the order of their creation. It fails with
-	// tasks.ErrCursor if no task has had that place. The record of a forgotten task is nil.
-	List(ctx context.Context, after uint64, n int) ([]Place, error)
+	// List returns up to n tasks, in the order of their creation or in the opposite one: those that follow a
+	// place there, or the first ones if it is 0. It fails with tasks.ErrCursor if no task has had that place.
+	// The record of a forgotten task is nil. What it costs depends on n, not on how many tasks there are.
+	List(ctx context.Context, d tasks.Direction, from uint64, n int) ([]Place, error)
+	// Place returns the place of a task, or tasks.ErrCursor if it has none.
+	Place(ctx context.Context, id string) (uint64, error)
 	// Outcome returns the outcome of a task that has ended, as End got it, or a Damage.
 	Outcome(ctx context.Context, r *Record) ([]byte, error)
 	// Measure finds where the output of a task without a writer ends (r.End), and where the head of a long

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	"runnel/partials"
@@ -96,66 +95,35 @@ func (sp *Space) List(ctx context.Context, d tasks.Direction, from string,
 	if err := sp.Ready(ctx); err != nil {
 		return nil, "", err
 	}
-	if d == tasks.NewestFirst {
-		return sp.newest(ctx, from, n)
-	}
-	after := uint64(0)
-	if from != "" {
-		if after, err = strconv.ParseUint(from, 36, 64); err != nil || len(from) > 13 {
-			return nil, "", tasks.ErrCursor
+	at := uint64(0)
+	switch {
+	case from == "":
+	case d == tasks.NewestFirst && IsToken(from):
+		at, err = sp.Place(ctx, from)
+	default:
+		if at, err = strconv.ParseUint(from, 36, 64); err != nil || len(from) > 13 {
+			err = tasks.ErrCursor
 		}
 	}
-	page, after, err = sp.oldest(ctx, after, n)
-	if after > 0 {
-		rest = strconv.FormatUint(after, 36)
-	}
-	return page, rest, err
-}
-
-// newest returns up to n tasks that are older than one, or the newest of all. It reads the list from its
-// beginning.
-func (sp *Space) newest(ctx context.Context, before string, n int) (page []tasks.Task, rest string, err error) {
-	for after, found := uint64(0), false; !found; {
-		some, next, err := sp.oldest(ctx, after, someTasks)
-		if err != nil {
-			return nil, "", err
-		}
-		if at := slices.IndexFunc(some, func(t tasks.Task) bool { return t.ID == before }); at >= 0 {
-			some, found = some[:at], true
-		}
-		page = append(page, some...)
-		page = slices.Clone(page[max(len(page)-n-1, 0):])
-		if after = next; after > 0 || found {
-			continue
-		}
-		if found = before == ""; !found {
-			return nil, "", tasks.ErrCursor
-		}
-	}
-	slices.Reverse(page)
-	if len(page) > n {
-		page, rest = page[:n], page[n-1].ID
-	}
-	return page, rest, nil
-}
-
-// oldest returns up to n tasks with places after a place, and that of the last one if there are more, else 0.
-func (sp *Space) oldest(ctx context.Context, after uint64, n int) (page []tasks.Task, last uint64, err error) {
-	for {
-		places, err := sp.Driver.List(ctx, after, n+1)
-		if err != nil || len(places) == 0 {
-			return page, 0, err
+	for err == nil {
+		var places []Place
+		if places, err = sp.Driver.List(ctx, d, at, n+1); len(places) == 0 {
+			return page, "", err
 		}
 		for _, p := range places {
-			after = p.Number
+			at = p.Number
 			if !sp.shows(p.Record) {
 				continue
 			}
 			if len(page) == n {
-				return page, last, nil
+				return page, rest, nil
 			}
 			sp.describe(ctx, p.Record)
-			page, last = append(page, p.Record.Task), p.Number
+			page = append(page, p.Record.Task)
+			if rest = p.Record.ID; d == tasks.OldestFirst {
+				rest = strconv.FormatUint(at, 36)
+			}
 		}
 	}
+	return nil, "", err
 }

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -147,8 +148,17 @@ func (sp *space) Measure(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// List implements engine.Driver. A task's place is that of its subject made.
-func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place, error) {
+// Place implements engine.Driver.
+func (sp *space) Place(ctx context.Context, id string) (uint64, error) {
+	made, err := sp.newest(ctx, sp.subject(id, "made"))
+	if made == nil {
+		return 0, cmp.Or(err, tasks.ErrCursor)
+	}
+	return made.Sequence, err
+}
+
+// madeAfter returns what says of up to n tasks that they were made, after a place.
+func (sp *space) madeAfter(ctx context.Context, after uint64, n int) ([]*jetstream.RawStreamMsg, error) {
 	if after > sp.stream.CachedInfo().State.LastSeq {
 		fresh, err := sp.c.js.Stream(ctx, sp.name)
 		if err != nil {
@@ -171,6 +181,49 @@ func (sp *space) List(ctx context.Context, after uint64, n int) ([]engine.Place,
 		rest, err := sp.fromLeader(ctx, last+1, sp.subject("*", "made"), 1, 1)
 		return len(rest) == 0, err
 	})
+	return made, err
+}
+
+// firstWindow is how many messages of the stream madeBefore looks through for each task that it wants.
+const firstWindow = 8
+
+// madeBefore is madeAfter backwards: before a place, or from the last one. A stream can only be read forwards,
+// so it looks through a part of it that ends at the place, then through one before that which is twice as long.
+func (sp *space) madeBefore(ctx context.Context, before uint64, n int) (made []*jetstream.RawStreamMsg, err error) {
+	if before == 0 {
+		fresh, err := sp.c.js.Stream(ctx, sp.name)
+		if err != nil {
+			return nil, unreachable(err)
+		}
+		before = fresh.CachedInfo().State.LastSeq + 1
+	}
+	for size := uint64(firstWindow * n); len(made) < n && before > 1; size *= 2 {
+		start := max(before, size+1) - size
+		var part []*jetstream.RawStreamMsg
+		for next := start; next < before; {
+			some, err := sp.madeAfter(ctx, next-1, n)
+			if err != nil {
+				return nil, err
+			}
+			if next = before; len(some) == n {
+				next = some[n-1].Sequence + 1
+			}
+			part = append(part, slices.DeleteFunc(some,
+				func(m *jetstream.RawStreamMsg) bool { return m.Sequence >= before })...)
+		}
+		slices.Reverse(part)
+		made, before = append(made, part...), start
+	}
+	return made[:min(n, len(made))], nil
+}
+
+// List implements engine.Driver. A task's place is that of its subject made.
+func (sp *space) List(ctx context.Context, d tasks.Direction, from uint64, n int) ([]engine.Place, error) {
+	listed := sp.madeAfter
+	if d == tasks.NewestFirst {
+		listed = sp.madeBefore
+	}
+	made, err := listed(ctx, from, n)
 	if err != nil {
 		return nil, err
 	}

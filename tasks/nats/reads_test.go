@@ -12,6 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/partials"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tasks/engine"
 	"runnel/tasks/statetest"
 )
@@ -31,6 +33,36 @@ func TestLooksAllocateLittle(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if each := (after.TotalAlloc - before.TotalAlloc) / looks; each > 200<<10 { // the server's part included
 		t.Errorf("%d bytes each", each)
+	}
+}
+
+// The newest tasks are read without those before them.
+func TestNewestFirst(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, t.TempDir(), 0)
+	state := newState(t, server.ClientURL())
+	const many = 300
+	for i := range many {
+		statetest.Put(t, state, statetest.Ended(statetest.Working(strconv.Itoa(i)), mcp.TaskCompleted, "done"))
+	}
+	sent := func() int64 {
+		stats, err := server.Varz(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return stats.OutMsgs
+	}
+	before := ""
+	for left := many; left > many-10; left -= 5 {
+		begun := sent()
+		page, rest, err := state.Open("local").List(t.Context(), tasks.NewestFirst, before, 5)
+		if err != nil || len(page) != 5 || page[0].ID != strconv.Itoa(left-1) || rest != page[4].ID {
+			t.Fatalf("%d tasks, the rest begins at %q, %v", len(page), rest, err)
+		}
+		if n := sent() - begun; n > 150 { // some are those of leases and sweeps
+			t.Errorf("a page of 5 of %d tasks took %d messages", many, n)
+		}
+		before = rest
 	}
 }
 

@@ -121,7 +121,7 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("%s %s", got.Status, got.StatusMessage)
 		}
 	}
-	if gone, _, err := fresh.Open("local").(*engine.Space).Forget(t.Context(), time.Now(), true); err != nil || len(gone) != 2 {
+	if gone, _, err := fresh.Space("local").Forget(t.Context(), time.Now(), true); err != nil || len(gone) != 2 {
 		t.Errorf("pruned %+v, %v", gone, err)
 	}
 	if err := fresh.Open("local").Delete(t.Context(), "filler"); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"runnel/rpc/mcp"
 	"runnel/tasks"
-	"runnel/tasks/engine"
 	"runnel/tasks/run"
 	"runnel/tasks/statetest"
 )
@@ -118,7 +117,7 @@ func TestACL(t *testing.T) {
 	if err := spaceOfOwner(t, ours, "a").Sweep(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := ours.Open("a").(*engine.Space).Forget(t.Context(), task.CreatedAt, true); err != nil {
+	if _, _, err := ours.Space("a").Forget(t.Context(), task.CreatedAt, true); err != nil {
 		t.Error(err)
 	}
 	if _, err := ours.Space("a").Check(t.Context()); err != nil {

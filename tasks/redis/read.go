@@ -103,9 +103,18 @@ func (sp *space) each(ctx context.Context, ids []string,
 const someTasks = 1000
 
 // List implements engine.Driver. Entries of the index that runnel cannot have made are skipped.
-func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine.Place, err error) {
-	for from := float64(after); len(places) == 0; {
-		scores, err := sp.index(ctx, from, n)
+func (sp *space) List(ctx context.Context, d tasks.Direction, after uint64,
+	n int) (places []engine.Place, err error) {
+	from := float64(after)
+	if d == tasks.NewestFirst && after == 0 {
+		last, err := sp.lastPlace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from = float64(last) + 1
+	}
+	for len(places) == 0 {
+		scores, err := sp.index(ctx, d, from, n)
 		if err != nil {
 			return nil, err
 		}
@@ -142,12 +151,32 @@ func (sp *space) List(ctx context.Context, after uint64, n int) (places []engine
 	return places, nil
 }
 
-// index returns up to n entries of the index after a score.
-func (sp *space) index(ctx context.Context, from float64, n int) ([]rueidis.ZScore, error) {
+// Place implements engine.Driver.
+func (sp *space) Place(ctx context.Context, id string) (uint64, error) {
 	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
-		return b.Zrangebyscore().Key(sp.root+"tasks").Min("("+strconv.FormatFloat(from, 'f', -1, 64)).
-			Max("+inf").Withscores().
-			Limit(0, int64(min(n, someTasks))).Build()
+		return b.Zscore().Key(sp.root + "tasks").Member(id).Build()
+	})
+	if err != nil {
+		return 0, err
+	}
+	place, err := answer.AsFloat64()
+	if err != nil || place < 1 || place != math.Trunc(place) { // it has none, or the index is damaged
+		return 0, tasks.ErrCursor
+	}
+	return uint64(place), nil
+}
+
+// index returns up to n entries of the index after a score, in a direction.
+func (sp *space) index(ctx context.Context, d tasks.Direction, from float64,
+	n int) ([]rueidis.ZScore, error) {
+	beyond, some := "("+strconv.FormatFloat(from, 'f', -1, 64), int64(min(n, someTasks))
+	answer, err := sp.read(ctx, func(b rueidis.Builder) rueidis.Completed {
+		if d == tasks.NewestFirst {
+			return b.Zrevrangebyscore().Key(sp.root+"tasks").Max(beyond).Min("(0").Withscores().
+				Limit(0, some).Build()
+		}
+		return b.Zrangebyscore().Key(sp.root+"tasks").Min(beyond).Max("+inf").Withscores().
+			Limit(0, some).Build()
 	})
 	if err != nil {
 		return nil, err
