@@ -73,12 +73,20 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 		NoErrors: true, // they do not belong on stdout
 		Content:  c.content,
 		Gap:      func(g tracker.Gap) { c.say(g.String()) },
+		Task:     c.typedElsewhere,
 		Status:   v.Say,
 		Request:  c.request,
 		Log:      i.Logger(),
 	})
 	c.tracker = c.remote.Tracker()
 	return c
+}
+
+// typedElsewhere says how to type into a program on whose output a person looks here.
+func (c *call) typedElsewhere(id string) {
+	if c.i.Typed && term.IsTerminal(c.i.Stdin) {
+		c.say("what you type here does not reach " + c.tool.Name + ": type into it in another terminal with runnel attach " + id)
+	}
 }
 
 // asks reports whether somebody can answer questions.

@@ -85,7 +85,7 @@ that the reader of the output has closed, as with head: the call is cancelled th
 				i.Detach, o.task = own[0], true
 			}
 			if i.target.isSelf() {
-				i.Only = own[0]
+				i.Only, i.NeedsState = own[0], !o.noTask
 			}
 			o.arguments = own[1:]
 			return i.call(cmd, own[0], o)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"runnel/internal/serve"
+	"runnel/internal/term"
 	"runnel/rpc/mcp"
 )
 
@@ -44,6 +45,9 @@ func TestShownCommandsRunNoStrangersCode(t *testing.T) {
 	var out strings.Builder
 	i := &invocation{Setup: serve.Setup{Stdout: &out}}
 	i.target.command = []string{"server", hostile}
+	if got, want := term.Quote("a", "[o=red|blue]", "", "it's"), `a '[o=red|blue]' '' it\'s`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
 	tool := &mcp.Tool{Name: hostile,
 		InputSchema: []byte(`{"required":["a;touch PWNED"],"properties":{"a;touch PWNED":{"enum":["x|touch PWNED"]}}}`)}
 	if err := i.printTool(tool); err != nil {

@@ -11,11 +11,12 @@ import (
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	state := stateDir(t)
-	w := newWitness(t, programCommand(t, append(writeConfig(t, `
+	config := writeConfig(t, `
 tools:
   shell: {shell: 'echo ready; while read -r line; do echo "<$line>"; [ "$line" = size ] && stty size; [ "$line" = full ] && printf "\033[?1049h\033[Hwhole"; [ "$line" = bye ] && exit 3; done', interactive: true}
   silent: {shell: 'echo quiet; exec sleep 600'}
-`), "--state", state)...))
+`)
+	w := newWitness(t, programCommand(t, append(config, "--state", state)...))
 	screen := newTerminal(t)
 	attach := func(id string) { screen.run("runnel attach " + id + " --state " + state) }
 	for range 2 {
@@ -40,6 +41,12 @@ tools:
 		p.until("exit code 3", map[string]any{})
 		attach(p.id[:8])
 		screen.wait(`has ended: runnel tasks result`)
+	}
+	for range 2 { // a call on a terminal does not pass on what is typed
+		screen.run("runnel call shell --state " + state + " " + strings.Join(config, " "))
+		screen.wait(`(?s)what you type here does not reach shell: type into it in another terminal with runnel attach\s.*ready`)
+		screen.keys("C-c")
+		screen.wait(`exit code=130`)
 	}
 	var started struct {
 		Meta map[string]struct{ TaskID string } `json:"_meta"`

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -274,6 +275,15 @@ func TestTasksMisused(t *testing.T) {
 		people(t, "tasks", command, "--state", file).
 			is(t, exitFailure, "", "^runnel: opening the state in "+file+
 				": .*not a directory; --state names another directory, or memory\n$")
+	}
+	nowhere := []string{file}
+	if runtime.GOOS == "linux" {
+		nowhere = append(nowhere, "/proc/x")
+	}
+	for _, dir := range nowhere {
+		people(t, "call", "echo", "text=a", "--selftest", "--state", dir).
+			is(t, exitFailure, "", "^runnel: opening the state in "+dir+": .*; --state names another directory, or memory\n$")
+		people(t, "call", "echo", "text=a", "--no-task", "--selftest", "--state", dir).is(t, exitFine, "a", "")
 	}
 	people(t, "tasks", "list", "--state", "memory").is(t, exitUsage, "", "the state is memory")
 	people(t, "tasks").is(t, exitUsage, "",

@@ -7,6 +7,7 @@ import (
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
+	"runnel/tasks/sqlite"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )
@@ -31,6 +32,14 @@ func (s *Setup) Dial(ctx context.Context, o rpc.DialOptions) (client *rpc.Client
 	state, err := s.openState(conf, o.Log)
 	if err != nil {
 		return nil, nil, err
+	}
+	only := conf.Tools[s.Only]
+	s.Typed = only.TakesInput() && !inMemory(state)
+	if dir, ok := state.(*sqlite.State); ok && s.NeedsState && only.Task != mcp.TaskForbidden {
+		if err := dir.Recover(); err != nil {
+			_ = state.Close() // nothing has been stored
+			return nil, nil, err
+		}
 	}
 	client, end, err := s.dialTools(ctx, o, conf, set, state)
 	if err != nil {

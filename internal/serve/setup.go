@@ -33,6 +33,7 @@ type Setup struct {
 	Detach      string
 	Only        string                  // the only tool that is wanted in this process; "" = all
 	NoUpstreams bool                    // start no other server, for completions
+	NeedsState  bool                    // Dial fails if the state cannot be opened for calls of Only
 	Watches     bool                    // the config file is watched
 	Installed   func() []view.Installed // finds the hosts for the live view; nil = it shows none
 	Colors      bool                    // the client shows output in colours, to a person
@@ -49,6 +50,8 @@ type Setup struct {
 	Tools     int
 	Upstreams int // the number of upstreams, likewise
 	Classes   int // the number of classes of workers whose tools are served, likewise
+	// A call of Only reads what "runnel attach" types; set by Dial.
+	Typed bool
 
 	secrets *secrets.Current // the secrets of the newest registry; nil before the first config
 	Unset   []string         // the names of secrets without a value, once the registry is made

@@ -15,6 +15,8 @@ func Quote(words ...string) string {
 	for n, word := range words {
 		switch word = Printable(word); {
 		case word != "" && strings.Trim(word, plain) == "":
+		case runtime.GOOS != "windows" && word != "" && !strings.Contains(word, "'"):
+			word = "'" + word + "'" // easier to read than the backslashes of shellquote
 		case runtime.GOOS != "windows":
 			word = shellquote.Join(word)
 		case strings.Trim(word, plain+`\ ()~`) == "" && word != "":

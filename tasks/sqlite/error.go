@@ -19,7 +19,8 @@ func explain(err error) error {
 	switch {
 	case err == nil || errors.As(err, new(tasks.Trouble)):
 		return err
-	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS):
+	case errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.EROFS) ||
+		errors.Is(err, fs.ErrNotExist): // no directory can be made there, as in /proc
 		return tasks.Trouble{Err: fmt.Errorf("%w; --state names another directory, or memory", err)}
 	case errors.Is(err, errFull):
 		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}

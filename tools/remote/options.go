@@ -22,6 +22,7 @@ type Options struct {
 
 	Content func(items []json.RawMessage, replaces bool) // see tracker.Options
 	Gap     func(tracker.Gap)                            // likewise
+	Task    func(id string)                              // called if the call has become a task; may be nil
 	// Called with the status messages of a working task; nil = not called.
 	Status func(message string)
 	// Request answers a request of a server of the stateless era: elicitation/create and, with Others, any

@@ -76,6 +76,9 @@ func (c *Call) run(ctx context.Context, call *Params) (json.RawMessage, error) {
 	if err != nil || kind == tracker.AnswerResult {
 		return raw, err
 	}
+	if c.o.Task != nil {
+		c.o.Task(c.tracker.TaskID())
+	}
 	if err := c.await(ctx, call.Capabilities); err != nil {
 		return nil, err
 	}
