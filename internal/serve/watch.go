@@ -124,6 +124,11 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 		log.Warn().Str("config", file).
 			Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
 	}
+	if now != nil && now.Mode().IsRegular() && now.Size() == 0 {
+		log.Warn().Str("config", file).
+			Msg("the config is empty, as while an editor writes it: the tools stay as they were until something is in it")
+		return
+	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
 		s.seen = now // else every change in its folder would count as a change of the file

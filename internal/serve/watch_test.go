@@ -135,6 +135,52 @@ func TestConfigIsWatched(t *testing.T) {
 	}
 }
 
+// A config that an editor has emptied before it writes it changes nothing; one with only a comment has no tools.
+func TestConfigIsEmptied(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "runnel.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const tools1 = "tools: {hello: {command: [echo]}}\n"
+	write(tools1)
+	hangups := make(chan os.Signal)
+	i := &Setup{Env: os.Environ(), Stderr: os.Stderr, Hangups: hangups}
+	i.Options.Config = file
+	conf, _, err := i.LoadConfig(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, _, err := i.Registry(conf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	log := make(events, 1000)
+	go func() {
+		defer close(ended)
+		i.reload(ctx, file, conf, set, zerolog.New(log))
+	}()
+	defer func() { stop(); <-ended }()
+	for range 2 {
+		log.want(t, "the config is empty, as while an editor writes it: the tools stay as they were until something is in it[]",
+			func() { write("") })
+		if set.Tools.Lookup("hello") == nil {
+			t.Error("the tool is gone")
+		}
+		log.want(t, "config read again[]", func() { write("# nothing\n") })
+		if set.Tools.Lookup("hello") != nil {
+			t.Error("the tool stays")
+		}
+		log.want(t, "config read again[]", func() { write(tools1) })
+		if set.Tools.Lookup("hello") == nil {
+			t.Error("the tool does not come back")
+		}
+	}
+}
+
 // A config that is a pipe is read once: runnel would wait for more of it, and not end, when its input has.
 func TestConfigIsAPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
