@@ -131,6 +131,9 @@ func (f *Tools) sendToTask(ctx context.Context, in *Call, p *Params) (*mcp.CallT
 	case r.Text == "":
 		r.Text = fmt.Sprintf("[nothing new in %s, %s]", text.Seconds(time.Since(began)), t.Status)
 	}
+	if p.Screen && !hasScreen {
+		r.Text = endLine(r.Text) + "[the task has no screen: its program runs without a terminal]"
+	}
 	if words := f.Host.PasswordWords(&t); words != "" {
 		r.Text = endLine(r.Text) + words
 	}
