@@ -154,11 +154,34 @@ const (
 // Tidy implements engine.Driver: the server forgets what has expired, and this process makes the reserve.
 func (sp *space) Tidy(ctx context.Context) error {
 	sp.mu.Lock()
-	due := time.Since(sp.reserved) > reserveLook
+	due := sp.keeps.Load() && time.Since(sp.reserved) > reserveLook
+	if due {
+		// Before it is made: withReserve may delete it in between, and the next Tidy then looks again.
+		sp.reserved = time.Now()
+	}
 	sp.mu.Unlock()
-	if !due || !sp.keeps.Load() {
+	if !due {
 		return nil
 	}
+	err := sp.reserve(ctx)
+	if err != nil {
+		sp.unreserve()
+	}
+	if errors.Is(err, engine.ErrNoRoom) { // the next Tidy may find some
+		return nil
+	}
+	return err
+}
+
+// unreserve lets the next Tidy look whether the reserve is there.
+func (sp *space) unreserve() {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.reserved = time.Time{}
+}
+
+// reserve makes the pieces of the reserve that are not there.
+func (sp *space) reserve(ctx context.Context) error {
 	there, err := sp.subjects(ctx, sp.name, sp.root+"reserve.*")
 	if err != nil {
 		return err
@@ -173,15 +196,10 @@ func (sp *space) Tidy(ctx context.Context) error {
 		if slices.Contains(there, piece.Subject) {
 			continue
 		}
-		if _, err := sp.publish(ctx, piece); errors.Is(err, engine.ErrNoRoom) { // the next look may find some
-			return nil
-		} else if err != nil {
+		if _, err := sp.publish(ctx, piece); err != nil {
 			return err
 		}
 	}
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	sp.reserved = time.Now()
 	return nil
 }
 
@@ -190,10 +208,9 @@ func (sp *space) Tidy(ctx context.Context) error {
 func (sp *space) withReserve(ctx context.Context, store func() error) error {
 	err := store()
 	for try := 0; errors.Is(err, engine.ErrNoRoom) && try < 2; try++ {
-		sp.mu.Lock()
-		sp.reserved = time.Time{}
-		sp.mu.Unlock()
-		if sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.root+"reserve.*")) != nil {
+		purged := sp.stream.Purge(ctx, jetstream.WithPurgeSubject(sp.root+"reserve.*"))
+		sp.unreserve() // afterwards: a Tidy that has begun before made what was purged
+		if purged != nil {
 			return err
 		}
 		err = store()

@@ -39,7 +39,7 @@ type space struct {
 	mu        sync.Mutex
 	queue     jetstream.Stream              // nil until it is needed
 	consumers map[string]jetstream.Consumer // of the queue, by line
-	reserved  time.Time                     // when the room in reserve was last there
+	reserved  time.Time                     // when the reserve was last looked for; zero = look
 	passed    map[string]uint64             // by line, the message that its consumer had passed at the last sweep
 
 	maxBytes    int64       // of the stream; negative = no limit

@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,5 +161,41 @@ func TestOwnSweep(t *testing.T) {
 			t.Errorf("%+v", end)
 		}
 		front = newState(t, url)
+	}
+}
+
+// Room in reserve that is deleted for an end, just when a sweep makes it, is made by the next sweep.
+func TestReserveDeletedWhileMade(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	statetest.Put(t, state, statetest.Working("a"))
+	sp := spaceOf(t, state)
+	sp.Stop() // it does nothing by itself
+	there := func() []string {
+		list, err := sp.subjects(t.Context(), sp.name, sp.root+"reserve.*")
+		if err != nil {
+			t.Error(err)
+		}
+		return list
+	}
+	tidy := func() {
+		if err := sp.Tidy(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	full := func() error { return engine.ErrNoRoom }
+	for round := range 10 {
+		var both sync.WaitGroup
+		both.Go(tidy)
+		both.Go(func() {
+			for len(there()) == 0 && !t.Failed() { // until its first piece is there
+			}
+			_ = sp.withReserve(t.Context(), full)
+		})
+		both.Wait()
+		if tidy(); len(there()) != reservePieces {
+			t.Fatalf("round %d: of the reserve there is %v", round, there())
+		}
+		_ = sp.withReserve(t.Context(), full) // the next round begins without
 	}
 }
