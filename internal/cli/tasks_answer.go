@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,20 +27,11 @@ func (i *invocation) answerCommand() *cobra.Command {
 		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes\n"+
 			`  runnel tasks answer 4d8a '{"version": "1.2"}'`,
 		func(cmd *cobra.Command, l *local, id string) error {
-			v, release, err := l.runner.Follow(cmd.Context(), id)
+			question, params, release, err := l.question(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
 			defer release()
-			if v == nil {
-				return fmt.Errorf("task %s has ended: it waits for no answer", id)
-			}
-			question := v.FirstForm()
-			if question == nil {
-				return noQuestion(v)
-			}
-			var params mcp.ElicitParams
-			_ = json.Unmarshal(question.Request.Params, &params) // it is a form
 			var answer mcp.ElicitResult
 			switch {
 			case said == "yes":
@@ -90,6 +82,25 @@ func (i *invocation) answerCommand() *cobra.Command {
 		return answer(cmd, args)
 	}
 	return cmd
+}
+
+// question returns the question that a task asks first, with what it asks. release is called when it is no longer
+// used.
+func (l *local) question(ctx context.Context, id string) (q *run.Question, params mcp.ElicitParams, release func(), err error) {
+	v, release, err := l.runner.Follow(ctx, id)
+	switch {
+	case err != nil:
+		return nil, params, nil, err
+	case v == nil:
+		release()
+		return nil, params, nil, fmt.Errorf("task %s has ended: it waits for no answer", id)
+	}
+	if q = v.FirstForm(); q == nil {
+		defer release()
+		return nil, params, nil, noQuestion(v)
+	}
+	_ = json.Unmarshal(q.Request.Params, &params) // it is a form
+	return q, params, release, nil
 }
 
 // noQuestion says why a task cannot be answered.

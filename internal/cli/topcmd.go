@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
+	"runnel/rpc/rawjson"
 	"runnel/tasks"
 )
 
@@ -26,8 +28,9 @@ func (i *invocation) topCommand() *cobra.Command {
 		Short: "Watch the tasks of all hosts on a screen, follow their output, cancel them",
 		Long: `Shows the running tasks with the last line of each, and below them those that ended last: the tasks
 of "runnel tasks list", updated every second. Keys: up and down (or k and j) select a task, Enter follows its
-output (/ searches), c cancels it, r runs it again, ? shows all keys, q leaves; the tasks go on. In the table,
-/ shows those with some text, ! those that failed, t and h those of the selected one's tool or host, Esc all.
+output (/ searches), c cancels it, r runs it again, a answers what it asks, ? shows all keys, q leaves; the
+tasks go on. In the table, / shows those with some text, ! those that failed, t and h those of the selected
+one's tool or host, Esc all.
 "Run again" runs a task here, with the tools of this config, until this screen is left. From 120 columns on
 there are hosts and arguments. DONE is how far a task is, if its tool reports that, or if its last line shows
 it, as in 40% or [4/10]. NO_COLOR=1 turns colours off.`,
@@ -168,6 +171,31 @@ func (s *source) Tail(
 
 func (s *source) Cancel(ctx context.Context, id string) (tasks.Task, error) {
 	return s.local.runner.Cancel(ctx, id)
+}
+
+func (s *source) Question(ctx context.Context, id string) (question string, yesOrNo bool, err error) {
+	_, params, release, err := s.local.question(ctx, id)
+	if err != nil {
+		return "", false, err
+	}
+	defer release()
+	return params.Message, fieldsOf(params.RequestedSchema) == "", nil
+}
+
+func (s *source) Answer(ctx context.Context, id, question string, yes bool) error {
+	q, params, release, err := s.local.question(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if params.Message != question {
+		return fmt.Errorf("not answered: task %s asks something else now", id)
+	}
+	answer := mcp.ElicitResult{Action: mcp.ElicitDecline}
+	if yes {
+		answer = mcp.ElicitResult{Action: mcp.ElicitAccept, Content: json.RawMessage("{}")}
+	}
+	return q.Answer(ctx, rawjson.Encode(answer))
 }
 
 // held keeps what is written, up to a bound, until it can be shown.

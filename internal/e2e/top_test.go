@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"runnel/rpc/mcp"
 )
 
 // A person watches tasks that other processes run, follows and searches an output, cancels, stops and goes
@@ -169,4 +171,44 @@ tools:
 	// Where nobody looks, it says what to use.
 	screen.run(top + " | cat")
 	screen.wait(`runnel tasks list prints the tasks`)
+}
+
+// A person answers what tasks ask, where it is a yes or no, and is shown the command for a form.
+func TestTopAnswers(t *testing.T) {
+	t.Parallel()
+	screen := newTerminal(t)
+	flags := append(writeConfig(t, `
+tools:
+  release: {steps: [{id: ok, ask: 'Publish it?'}]}
+`), "--selftest", "--state", filepath.Join(t.TempDir(), "state"))
+	w := startWitness(&witness{t: t, patience: watchdog, asked: true}, programCommand(t, flags...)) // its user does not answer
+	start := func(tool string, arguments map[string]any) (id string) {
+		t.Helper()
+		var made mcp.CreateTaskResult
+		w.must(&made, "tools/call", map[string]any{"name": tool, "arguments": arguments, "task": map[string]any{}})
+		statusBecomes(t, w, made.Task.TaskID, mcp.TaskInputRequired)
+		return made.Task.TaskID[:8]
+	}
+	screen.run("runnel top " + strings.Join(flags, " "))
+	for key, want := range map[string]string{"y": "yes", "n": "no"} {
+		id := start("release", nil)
+		screen.wait(`(?m)^. ` + id + ` asks +release `)
+		screen.keys("g")
+		screen.wait(`(?m)^> ` + id + ` asks +release `)
+		screen.keys("a")
+		screen.wait(`(?m)^` + id + ` asks: Publish it\? y/n`)
+		screen.keys(key)
+		screen.wait(`(?m)^` + id + ` answered: ` + want)
+		screen.wait(`(?m)^. ` + id + ` completed `)
+		screen.keys("a")
+		screen.wait(`(?m)^task ` + id + `.* has ended`)
+	}
+	id := start("ask", map[string]any{"message": "Which colour?"})
+	screen.wait(`(?m)^. ` + id + ` asks +ask `)
+	screen.keys("g")
+	screen.wait(`(?m)^> ` + id + ` asks +ask `)
+	screen.keys("a")
+	screen.wait(`(?m)^answer it with runnel tasks answer ` + id + `: Which colour\?`)
+	screen.keys("q")
+	w.end()
 }

@@ -15,6 +15,7 @@ var help = []row{
 	{{"  Enter          follow its output", plain}},
 	{{"  c              cancel it", plain}},
 	{{"  r              run it again, until this screen is left", plain}},
+	{{"  a              answer the question that it asks", plain}},
 	{{"  /              show the tasks with some text: tool, host, arguments, output", plain}},
 	{{"  ! t h          show those that failed, of its tool, of its host", plain}},
 	{{"  Esc            show all", plain}},
@@ -45,8 +46,11 @@ func (u *ui) press(k key) {
 	case u.help:
 		u.help = false
 	case u.asking != "":
-		if u.asking = ""; k == 'y' || k == 'Y' {
+		switch u.asking = ""; {
+		case k == 'y' || k == 'Y':
 			u.agreed()
+		case (k == 'n' || k == 'N') && u.refused != nil:
+			u.refused()
 		}
 	case u.output != nil && u.output.typing:
 		u.output.edit(k, height)
@@ -86,6 +90,8 @@ func (u *ui) pressTable(k key, height int) {
 		u.askCancel(t.id)
 	case 'r':
 		u.askAgain(t.id)
+	case 'a':
+		u.ask(t.id)
 	case '/':
 		u.typing, t.filter.text = true, ""
 	case '!':
@@ -136,10 +142,17 @@ func (u *ui) pressOutput(k key, height int) {
 		u.askCancel(o.task.ID)
 	case 'r':
 		u.askAgain(o.task.ID)
+	case 'a':
+		u.ask(o.task.ID)
 	case 'q', keyEscape:
 		o.stop()
 		u.output = nil
 	}
+}
+
+// confirm shows a question, whose answer is the next key: y, n or, for neither, any other.
+func (u *ui) confirm(question string, agreed, refused func()) {
+	u.asking, u.agreed, u.refused = question, agreed, refused
 }
 
 // askCancel asks the user to confirm that a task is cancelled.
@@ -149,15 +162,14 @@ func (u *ui) askCancel(id string) {
 	case t == nil || t.Status.Terminal():
 		u.message = fmt.Sprintf("%.8s has ended", id)
 	default:
-		u.asking, u.agreed = fmt.Sprintf("cancel %.8s?", id), func() { u.cancel(id) }
+		u.confirm(fmt.Sprintf("cancel %.8s?", id), func() { u.cancel(id) }, nil)
 	}
 }
 
 // askAgain asks the user to confirm that a task is run again.
 func (u *ui) askAgain(id string) {
 	if t := u.table.find(id); t != nil {
-		u.asking = fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t))))
-		u.agreed = func() { u.again(id) }
+		u.confirm(fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))), func() { u.again(id) }, nil)
 	}
 }
 

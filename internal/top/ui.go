@@ -20,6 +20,10 @@ type Source interface {
 	List(ctx context.Context) ([]tasks.Task, error)
 	// Again calls the tool of a task once more, with its arguments, and returns the new task.
 	Again(ctx context.Context, id string) (tasks.Task, error)
+	// Question returns the question that a task asks, and whether its answer is yes or no.
+	Question(ctx context.Context, id string) (question string, yesOrNo bool, err error)
+	// Answer answers this question of a task.
+	Answer(ctx context.Context, id, question string, yes bool) error
 	// Head, Tail and Cancel are those of a run.Runner.
 	Head(ctx context.Context, id string) (tasks.Task, error)
 	Tail(ctx context.Context, id string, after int64, follow bool,
@@ -52,6 +56,7 @@ type ui struct {
 	typing  bool   // the text of the table's filter is being typed
 	asking  string // the question about a task that is to be confirmed with y
 	agreed  func() // what happens then
+	refused func() // what happens with n, nil = nothing
 	message string
 	done    bool   // the user leaves
 	stop    bool   // Ctrl-Z: the process must be suspended
@@ -134,6 +139,48 @@ func (u *ui) again(id string) {
 			}
 			u.table.id = t.ID // it is selected when it is listed
 			u.open(t)
+		})
+	})
+}
+
+// ask asks the user what a task asks, or says how to answer a form.
+func (u *ui) ask(id string) {
+	if id == "" {
+		return
+	}
+	u.start(func() {
+		question, yesOrNo, err := u.Source.Question(u.ctx, id)
+		u.send(func() {
+			switch {
+			case err != nil:
+				u.message = err.Error()
+			case !yesOrNo:
+				u.message = fmt.Sprintf("answer it with runnel tasks answer %.8s: %s", id, term.Plain(question))
+			default:
+				u.confirm(fmt.Sprintf("%.8s asks: %s", id, term.Shorten(term.Plain(question))),
+					func() { u.answer(id, question, true) }, func() { u.answer(id, question, false) })
+			}
+		})
+	})
+}
+
+// answer answers the question of a task, and shows the outcome.
+func (u *ui) answer(id, question string, yes bool) {
+	u.start(func() {
+		err := u.Source.Answer(u.ctx, id, question, yes)
+		u.send(func() {
+			switch {
+			case err != nil:
+				u.message = err.Error()
+			case yes:
+				u.message = fmt.Sprintf("%.8s answered: yes", id)
+			default:
+				u.message = fmt.Sprintf("%.8s answered: no", id)
+			}
+			select {
+			case u.relist <- struct{}{}:
+			default:
+			}
 		})
 	})
 }
