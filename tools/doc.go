@@ -69,7 +69,7 @@
 //	a question outlives its process    Call.AskLasting (lasting.go); it is kept in a variable of the task: Run.publish of package run
 //	which dialect carries the output   Choose of package feed
 //	a lost stream is resumed           Resumer of package feed
-//	secrets are masked                 Output.Write, Output.Content (output.go), Call.hide (outcome.go), textStream.take (package command); the end: package run
+//	secrets are masked                 Output.Write, Output.Content (output.go), Call.mask (outcome.go), textStream.take (package command); the end: package run
 //	no output after the end            Feed.Silence of package feed; the order is package run's
 //	a model uses a task                package fallback; what it is shown: package reading
 //	output is shortened for a model    package text; outcome.go bounds the length of a line

@@ -63,7 +63,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	if result.IsError && c.Said.Status == "" {
 		c.Said.Status = firstText(result)
 	}
-	if result = c.hide(out, result); c.Said.Passed {
+	if result = c.mask(out, result); c.Said.Passed {
 		result = c.pass(ctx, out, result)
 	} else {
 		result = fit(result)
@@ -123,9 +123,9 @@ const writtenPiece = 64 << 10
 // two.
 const maxWritten = mcp.MaxContent / 2
 
-// hide masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also
+// mask masks secrets in the outcome before it is cut to fit: half a secret would not be recognized. It also
 // sets the items beyond the output.
-func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult {
+func (c *Call) mask(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult {
 	s := out.secrets
 	if s == nil {
 		return result
@@ -140,12 +140,12 @@ func (c *Call) hide(out *Output, result *mcp.CallToolResult) *mcp.CallToolResult
 	// to get the rest.
 	const ownID = "\uFDD0"
 	if c.Said.Rest != nil {
-		rest := run.HideContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
+		rest := run.MaskContent(s, replaced(*c.Said.Rest, c.run.ID(), ownID))
 		c.Said.Rest = new(replaced(rest, ownID, c.run.ID()))
 	}
 	masked := *result
 	masked.Content = replaced(result.Content, c.run.ID(), ownID)
-	masked = *run.HideResult(s, &masked)
+	masked = *run.MaskResult(s, &masked)
 	masked.Content = replaced(masked.Content, ownID, c.run.ID())
 	return &masked
 }

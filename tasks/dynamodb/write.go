@@ -49,7 +49,6 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	place := sp.placeNow()
 	keeper := text(sp.of.Keeper)
 	expires := sp.expiry(&r.Task)
-	hidden := r.Hidden
 	task := with(sp.recordKey(r.ID), item{
 		"record": text(string(record)), "keeper": keeper, "end": number(0), "write": number(1),
 		"place": number(int64(place)), "expires": expires,
@@ -58,13 +57,13 @@ func (sp *space) insert(ctx context.Context, r *engine.Record, gate []types.Tran
 	if len(r.Variables) > 0 {
 		task["variables"] = text(string(r.Variables))
 	}
-	if hidden {
+	if r.Hidden {
 		task["hidden"], order["hidden"] = text("1"), text("1")
 	}
 	if tasks.IsFiles(r.ID) {
 		order["files"] = text("1")
 	}
-	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, hidden)},
+	changes := append([]types.TransactWriteItem{sp.putNew(task), sp.put(order), sp.marking(r, r.Hidden)},
 		gate...)
 	if err := settled(sp.write(ctx, changes...), sp.keeps); err != nil {
 		return err

@@ -180,7 +180,7 @@ type Queue interface {
 	PutWaiting(ctx context.Context, r *Record, before string) error
 	// Show lets workers see a waiting task. Showing it twice is the same as once.
 	Show(ctx context.Context, r *Record) error
-	// Unshow hides a task that no longer waits from workers.
+	// Unshow takes a task that no longer waits out of what workers see.
 	Unshow(ctx context.Context, r *Record)
 	// Shown returns what workers can see: tasks by class, in the order in which they wait: by priority, then
 	// by time.

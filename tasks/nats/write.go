@@ -54,7 +54,8 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 		return err
 	}
 	if wasHidden {
-		sp.unmark(ctx, r.ID, r.Stored.Keeper, true)
+		// If that fails, here and below, a sweep does it.
+		_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: r.Stored.Keeper, Hidden: true})
 		sp.wake(r.ID, wake{})
 	} else {
 		sp.wakeRecord(r, nil)
@@ -73,11 +74,6 @@ func (sp *space) putFirst(ctx context.Context, r *engine.Record) error {
 		r.Seen, r.SeenData = seen, m.Data
 	}
 	return err
-}
-
-// unmark removes a mark. If that fails, a sweep does it.
-func (sp *space) unmark(ctx context.Context, id, keeper string, hidden bool) {
-	_ = sp.Unmark(ctx, engine.Mark{ID: id, Keeper: keeper, Hidden: hidden})
 }
 
 // leave removes the mark of the process that has had a task before, while the caller goes on, unless the task
@@ -156,7 +152,7 @@ func (sp *space) end(ctx context.Context, r *engine.Record, outcome []byte) erro
 	if err := sp.putRecord(ctx, &ended); err != nil {
 		return err
 	}
-	sp.unmark(ctx, r.ID, "*", false) // all of them: one may just be removed (leave)
+	_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: "*"}) // all of them: one may just be removed (leave)
 	sp.wakeRecord(&ended, outcome)
 	return nil
 }
@@ -262,7 +258,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 		sp.wakeRecord(r, nil)
 		sp.leave(r, before, leaveTime)
 	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
-		sp.unmark(ctx, r.ID, sp.Keeper, false)
+		_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: sp.Keeper})
 	}
 	return err
 }

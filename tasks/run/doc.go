@@ -61,5 +61,5 @@
 //	too many live tasks (tasks.maxLive)     Runner.addLive (start.go); over all processes by each state (its write or put)
 //	too many requests for tasks             Runner.CountRequest (start.go)
 //	one process reports an end to people    Run.reportEnd (end.go)
-//	secrets are kept out of a task's end    Done.hide (hide.go), from Run.finishWith; out of its log: package tools
+//	secrets are kept out of a task's end    Done.mask (mask.go), from Run.finishWith; out of its log: package tools
 package run

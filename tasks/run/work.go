@@ -41,7 +41,7 @@ func (r *Run) finishWith(done *Done) {
 	if done.Err != nil {
 		wire = HideError(r.secrets, r.wireError(done.Err))
 	}
-	done.hide(r.secrets)
+	done.mask(r.secrets)
 	if why := r.abortReason(); why != nil { // then the result of the work does not count
 		done, wire = &Done{Result: mcp.ErrorResult(why.Error()), Status: why.Error()}, nil
 	}

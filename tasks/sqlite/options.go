@@ -38,7 +38,7 @@ const (
 )
 
 // visible is the condition for a task that has not expired at a time (see Task.Expired) and, unless wanted,
-// is not hidden.
+// has a handle.
 func (o *Options) visible() string {
 	if o.Calls && o.History.Calls > 0 { // what has expired is soon in the history
 		return "(expires > 0 OR -expires > ? OR keeper IS NOT NULL)"

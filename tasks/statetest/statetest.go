@@ -242,11 +242,11 @@ func arguments(t *testing.T, s tasks.State) {
 	task := Working("a")
 	other := Working("other")
 	late := Working("late")
-	hides := Hide(s, late) == nil
+	stored := Hide(s, late) == nil
 	task.Arguments, late.Arguments = json.RawMessage(want), json.RawMessage(want)
 	task.Client = "host"
 	Put(t, s, task, other)
-	if hides {
+	if stored {
 		Put(t, s, late)
 	}
 	check := func(id, want string) {
@@ -264,7 +264,7 @@ func arguments(t *testing.T, s tasks.State) {
 	if a := Get(t, s, "a"); a.Client != "host" || err != nil || page[0].Client+page[1].Client != "host" {
 		t.Errorf("the client: %q, in the list %+v, %v", a.Client, page, err)
 	}
-	if hides {
+	if stored {
 		check("late", want)
 	}
 }

@@ -33,7 +33,7 @@ func TestSecretInNeighbouringTexts(t *testing.T) {
 			append(append(text("a", "b"), image), text("***")...)},
 	} {
 		for range 2 {
-			got := run.HideContent(s, c.in)
+			got := run.MaskContent(s, c.in)
 			if len(got) != len(c.want) {
 				t.Fatalf("%s: %s", name, got)
 			}

@@ -18,24 +18,24 @@ func (r *Run) Secrets() *secrets.Set { return r.secrets }
 // Secrets returns the values that a run which starts now must not show; nil if there are none.
 func (r *Runner) Secrets() *secrets.Set { return r.o.Secrets.Set() }
 
-// hide masks secrets in the outcome of work. Its output was masked before it reached the log.
-func (d *Done) hide(s *secrets.Set) {
+// mask masks secrets in the outcome of work. Its output was masked before it reached the log.
+func (d *Done) mask(s *secrets.Set) {
 	if s == nil || d.Masked {
 		return
 	}
-	d.Status, d.Result = s.String(d.Status), HideResult(s, d.Result)
+	d.Status, d.Result = s.String(d.Status), MaskResult(s, d.Result)
 	if d.Rest != nil {
-		d.Rest = new(HideContent(s, *d.Rest))
+		d.Rest = new(MaskContent(s, *d.Rest))
 	}
 }
 
-// HideResult returns a result with its secrets masked.
-func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult {
+// MaskResult returns a result with its secrets masked.
+func MaskResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if s == nil || result == nil {
 		return result
 	}
 	masked := *result
-	masked.Content = HideContent(s, result.Content)
+	masked.Content = MaskContent(s, result.Content)
 	masked.StructuredContent, masked.Others = s.JSON(result.StructuredContent), s.JSON(result.Others)
 	if meta := rawjson.Encode(result.Meta); !bytes.Equal(s.JSON(meta), meta) {
 		var raw map[string]json.RawMessage
@@ -45,9 +45,9 @@ func HideResult(s *secrets.Set, result *mcp.CallToolResult) *mcp.CallToolResult 
 	return &masked
 }
 
-// HideContent returns content with its secrets masked. Neighbouring texts between which a secret is divided
+// MaskContent returns content with its secrets masked. Neighbouring texts between which a secret is divided
 // become one text: a reader takes them together, as the log does.
-func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
+func MaskContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock {
 	if s == nil {
 		return content
 	}
@@ -56,8 +56,8 @@ func HideContent(s *secrets.Set, content []mcp.ContentBlock) []mcp.ContentBlock 
 	join := func() {
 		if len(texts) > 1 {
 			whole := strings.Join(texts, "")
-			if hidden := s.String(whole); hidden != whole {
-				masked = append(masked[:len(masked)-len(texts)], mcp.Text(hidden))
+			if clean := s.String(whole); clean != whole {
+				masked = append(masked[:len(masked)-len(texts)], mcp.Text(clean))
 			}
 		}
 		texts = texts[:0]
