@@ -189,7 +189,8 @@ const firstWindow = 8
 
 // madeBefore is madeAfter backwards: before a place, or from the last one. A stream can only be read forwards,
 // so it looks through a part of it that ends at the place, then through one before that which is twice as long.
-func (sp *space) madeBefore(ctx context.Context, before uint64, n int) (made []*jetstream.RawStreamMsg, err error) {
+func (sp *space) madeBefore(ctx context.Context, before uint64,
+	n int) (made []*jetstream.RawStreamMsg, err error) {
 	if before == 0 {
 		fresh, err := sp.c.js.Stream(ctx, sp.name)
 		if err != nil {

@@ -20,8 +20,8 @@ func putMany(t testing.TB, s *State, many int) {
 	for first := range atOnce {
 		all.Go(func() {
 			for i := first; i < many; i += atOnce {
-				id := fmt.Sprint("task", i)
-				if err := statetest.TryPut(s, statetest.Ended(statetest.Working(id), mcp.TaskCompleted, "done")); err != nil {
+				task := statetest.Working(fmt.Sprint("task", i))
+				if err := statetest.TryPut(s, statetest.Ended(task, mcp.TaskCompleted, "done")); err != nil {
 					t.Error(err)
 				}
 			}
@@ -30,7 +30,7 @@ func putMany(t testing.TB, s *State, many int) {
 	all.Wait()
 }
 
-// served returns how many commands a server has had, and the microseconds of its processor that they have taken.
+// served returns how many commands a server has had, and how many microseconds of its processor they took.
 func served(t testing.TB, s *State) (commands, micros float64) {
 	t.Helper()
 	for line := range strings.Lines(do(t, s, "INFO", "commandstats")) {
