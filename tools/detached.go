@@ -120,10 +120,13 @@ func (c *Call) tellWaiting() {
 // process to people.
 func Take(ctx context.Context, runner *run.Runner, call *Detached, t Tool, work []byte,
 	log zerolog.Logger) (*run.Run, error) {
-	e := newEntry(t)
 	s := &service{registry: call.Tools, runner: runner, taken: *call, o: ServeOptions{Log: log, Source: noSource{}}}
 	if s.registry == nil {
 		s.registry = &Registry{}
+	}
+	e := s.registry.lookup(t.Describe().Name) // a worker's: its schema is compiled once, not for each call
+	if e == nil {
+		e = newEntry(t)
 	}
 	d := s.deliver(nil, false, feed.ByResult)
 	d.audience.far = call.Client
