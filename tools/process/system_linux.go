@@ -81,8 +81,25 @@ func marked(prefix string, except int) (groups []int) {
 // hasMark reports whether a variable of a process begins with a mark. The system shows only the environments
 // of the same user's processes, and none after their end.
 func hasMark(pid int, mark string) bool {
-	environment, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	environment, _ := readProc(strconv.Itoa(pid) + "/environ")
 	return bytes.HasPrefix(environment, []byte(mark)) || bytes.Contains(environment, []byte("\x00"+mark))
+}
+
+// readProc reads a file below /proc. Each end of a command reads some of them: [os.ReadFile] takes eleven system
+// calls for one, most of them to find that it cannot be polled, and this four.
+func readProc(name string) (text []byte, err error) {
+	fd, err := unix.Open("/proc/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for buffer := make([]byte, 4<<10); ; {
+		n, err := unix.Read(fd, buffer)
+		if n <= 0 && !errors.Is(err, unix.EINTR) {
+			return text, err
+		}
+		text = append(text, buffer[:max(n, 0)]...)
+	}
 }
 
 // stat is an excerpt of a process's /proc/PID/stat.
@@ -95,7 +112,7 @@ type stat struct {
 func (s *stat) ended() bool { return s.state == 'Z' || s.state == 'X' }
 
 func readStat(pid int) (stat, bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	text, err := readProc(strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return stat{}, false
 	}
@@ -114,7 +131,7 @@ func readStat(pid int) (stat, bool) {
 func processesSince(pid int) map[int]stat {
 	var last int
 	// proc(5): the last field is the id that was given last.
-	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+	if load, err := readProc("loadavg"); err == nil {
 		last, _ = strconv.Atoi(string(bytes.TrimSpace(load[bytes.LastIndexByte(load, ' ')+1:])))
 	}
 	var ids []int
@@ -157,8 +174,10 @@ func strays(leader int, mark string, before map[int]string) map[int]string {
 	}
 	seen := map[int]string{}
 	for pid, s := range all {
-		if s.pgid != leader && (before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") ||
-			descends(pid)) {
+		if s.pgid == leader || guards.holds(strconv.Itoa(s.pgid)) { // another child's group is a session of its own
+			continue
+		}
+		if before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") || descends(pid) {
 			seen[pid] = s.start
 		}
 	}
@@ -166,7 +185,7 @@ func strays(leader int, mark string, before map[int]string) map[int]string {
 }
 
 func isSupervisor(pid int) bool {
-	line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	line, _ := readProc(strconv.Itoa(pid) + "/cmdline")
 	return bytes.HasPrefix(line, []byte(SupervisorName+"\x00"))
 }
 
