@@ -101,6 +101,7 @@ func (f *variablesFile) remove() {
 	if f == nil {
 		return
 	}
+	_ = os.Remove(f.path) // most commands leave nothing else there: then RemoveAll need not read the folder
 	_ = os.RemoveAll(f.folder())
 	process.ReleaseFolder(f.folder())
 }
