@@ -2,12 +2,14 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,18 +33,19 @@ const (
 // place is where the calls of a column run.
 type place struct {
 	state
-	workers int // 0 = where they are made
+	workers int    // 0 = where they are made
+	runnel  string // another one than this repository's; "" = that
 }
 
 var places = []place{
 	{state{"local", func(dir string) (string, []*exec.Cmd, error) {
 		return filepath.Join(dir, "state"), nil,
 			nil
-	}}, 0},
-	{state{"NATS", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }}, 0},
-	{state{"Redis", startRedis}, 0},
+	}}, 0, ""},
+	{state{"NATS", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }}, 0, ""},
+	{state{"Redis", startRedis}, 0, ""},
 	{state{"worker", func(dir string) (string, []*exec.Cmd, error) { return startNATS(dir, 1) }},
-		fleetWorkers},
+		fleetWorkers, ""},
 }
 
 var fleetMeasurements = []struct {
@@ -56,8 +59,8 @@ var fleetMeasurements = []struct {
 }
 
 // benchFleet measures each place in turn, some times, and shows a table of each measurement: the columns after
-// the first also as ratios to it.
-func benchFleet(rounds int, only string) error {
+// the first also as ratios to it. before is another runnel whose workers and front get a column; "" = none.
+func benchFleet(rounds int, only, before string) error {
 	dir, err := os.MkdirTemp("", "runnel-fleet")
 	if err != nil {
 		return err
@@ -65,6 +68,12 @@ func benchFleet(rounds int, only string) error {
 	defer os.RemoveAll(dir)
 	if err := buildPrograms(dir); err != nil {
 		return err
+	}
+	places := slices.Clone(places)
+	if before != "" {
+		last := places[len(places)-1]
+		last.name, last.runnel = "worker, before", before
+		places = append(places, last)
 	}
 	var columns []server
 	for _, p := range places {
@@ -79,6 +88,7 @@ func benchFleet(rounds int, only string) error {
 			for _, p := range places {
 				fmt.Fprintf(os.Stderr, "%s: %s, load %s\n", m.name, p.name, load())
 				values, err := withState(dir, p.state, func(r *stateRun) ([]value, error) {
+					r.runnel = cmp.Or(p.runnel, r.runnel)
 					stop, front, err := r.startWorkers(p.workers)
 					defer stop()
 					if err != nil {
@@ -130,8 +140,7 @@ func (r *stateRun) startWorkers(n int) (stop func(), front string, err error) {
 		err = os.WriteFile(worker, []byte(with), 0o600)
 	}
 	for range n {
-		program := filepath.Join(r.programs, "runnel")
-		w := exec.Command(program, "work", "--state", r.url, "--config", worker, "--slots", "16",
+		w := exec.Command(r.runnel, "work", "--state", r.url, "--config", worker, "--slots", "16",
 			"--log-level", "error")
 		w.Stderr, w.Dir = os.Stderr, r.dir
 		if err == nil {

@@ -47,11 +47,11 @@ func main() {
 	fleet := flag.Bool("fleet", false, "measure calls by workers beside calls where they are made instead")
 	flag.Parse()
 	if *side || *fleet {
-		take := benchStates
+		take := func() error { return benchStates(*rounds, *only) }
 		if *fleet {
-			take = benchFleet
+			take = func() error { return benchFleet(*rounds, *only, *before) }
 		}
-		if err := take(*rounds, *only); err != nil {
+		if err := take(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}

@@ -114,6 +114,7 @@ func runAll(builds ...*exec.Cmd) error {
 type stateRun struct {
 	dir, url string
 	programs string
+	runnel   string
 	pids     []int
 }
 
@@ -134,7 +135,7 @@ func withState(programs string, st state, take func(r *stateRun) ([]value, error
 	if err != nil {
 		return nil, err
 	}
-	r := &stateRun{dir: dir, url: url, programs: programs}
+	r := &stateRun{dir: dir, url: url, programs: programs, runnel: filepath.Join(programs, "runnel")}
 	for _, s := range servers {
 		r.pids = append(r.pids, s.Process.Pid)
 	}
@@ -143,7 +144,7 @@ func withState(programs string, st state, take func(r *stateRun) ([]value, error
 
 // open starts a runnel on the state.
 func (r *stateRun) open(flags ...string) (*session, error) {
-	argv := append([]string{filepath.Join(r.programs, "runnel"), "--state", r.url, "--pace", "0",
+	argv := append([]string{r.runnel, "--state", r.url, "--pace", "0",
 		"--max-tasks", "200000", "--max-in-flight", "2000", "--log-level", "error"}, flags...)
 	c, err := open(server{argv: argv, task: true})
 	if err == nil {
@@ -482,7 +483,7 @@ func fleetScale(r *stateRun) (values []value, err error) {
 		}
 	}
 	for range workers {
-		w := exec.Command(filepath.Join(r.programs, "runnel"), "work", "--state", r.url, "--config", worker,
+		w := exec.Command(r.runnel, "work", "--state", r.url, "--config", worker,
 			"--slots", "125", "--log-level", "error")
 		w.Stderr = os.Stderr
 		if err := w.Start(); err != nil {
