@@ -185,7 +185,7 @@ type badOffers struct {
 }
 
 func (b badOffers) Offer(ctx context.Context, id string, o tasks.Offer) error {
-	return b.sp.Offer(ctx, id, o, func(*tasks.Task) ([]byte, error) { return nil, nil })
+	return b.sp.Offer(ctx, id, o, nil)
 }
 
 type badQueue struct {

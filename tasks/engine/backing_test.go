@@ -148,8 +148,7 @@ func TestEndedIsNotOffered(t *testing.T) {
 	k.sp.live["a"] = k
 	k.unsure = true
 	p.read.Status = mcp.TaskCompleted
-	body := func(*tasks.Task) ([]byte, error) { return nil, nil }
-	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, body)
+	err := k.sp.Offer(t.Context(), "a", tasks.Offer{Class: "builds"}, nil)
 	if !errors.Is(err, tasks.ErrFenced) || queue.waits != 0 {
 		t.Errorf("it waits again: %d, %v", queue.waits, err)
 	}

@@ -175,8 +175,8 @@ type Queue interface {
 	Lives(ctx context.Context, keeper string) (bool, error)
 	// Waiting returns the ids of the tasks that are marked as waiting.
 	Waiting(ctx context.Context) ([]string, error)
-	// PutWaiting marks a task as waiting, stores its record, which says so, sets r.Revision, and removes the
-	// mark of the keeper before.
+	// PutWaiting marks a task as waiting, stores its offer, if r.Body has a new one, and its record, which says
+	// that it waits, sets r.Revision, and removes the mark of the keeper before.
 	PutWaiting(ctx context.Context, r *Record, before string) error
 	// Show lets workers see a waiting task. Showing it twice is the same as once.
 	Show(ctx context.Context, r *Record) error

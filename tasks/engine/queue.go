@@ -43,10 +43,8 @@ func (sp *Space) Expire(ctx context.Context, r *Record) (bool, error) {
 	return true, sp.endOverdue(ctx, r)
 }
 
-// Offer makes a task of this process wait for a worker. body stores the offer, and returns it encoded.
-func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer,
-	body func(t *tasks.Task) ([]byte, error),
-) error {
+// Offer makes a task of this process wait for a worker. body is the offer as PutWaiting stores it.
+func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body []byte) error {
 	k := sp.kept(id)
 	if k == nil {
 		return tasks.ErrFenced
@@ -59,12 +57,8 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer,
 	if k.over {
 		return tasks.ErrFenced
 	}
-	encoded, err := body(&k.record.Task)
-	if err != nil {
-		return err
-	}
 	r := *k.record
-	r.Body = encoded
+	r.Body = body
 	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout),
 		Retries: o.Retries}
 	if o.Attached {

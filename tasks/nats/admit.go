@@ -48,14 +48,24 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	all := sp.marks("*", "*", false)
+	if sp.quiet.Load() {
+		err := sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(0, all))
+		if !errors.Is(err, tasks.ErrFenced) { // otherwise there are some
+			return err
+		}
+	}
 	for {
-		last, err := sp.newest(ctx, sp.marks("*", "*", false)) // before the count
+		last, err := sp.newest(ctx, all) // before the count
 		if err != nil {
 			return err
 		}
-		marks, err := sp.subjects(ctx, sp.name, sp.marks("*", "*", false))
-		if err != nil {
-			return err
+		var marks []string
+		sp.quiet.Store(last == nil)
+		if last != nil {
+			if marks, err = sp.subjects(ctx, sp.name, all); err != nil {
+				return err
+			}
 		}
 		others := map[string]bool{}
 		for _, subject := range marks {
@@ -72,8 +82,7 @@ func (sp *space) admit(ctx context.Context, r *engine.Record) error {
 		if last != nil {
 			sequence = last.Sequence
 		}
-		err = sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(sequence,
-			sp.marks("*", "*", false)))
+		err = sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(sequence, all))
 		if !errors.Is(err, tasks.ErrFenced) { // otherwise another task was marked since
 			return err
 		}

@@ -125,10 +125,15 @@ func (sp *space) Waiting(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(marked, func(id string) bool { return !engine.IsToken(id) }), err
 }
 
+// mark is the mark of a task.
+func (sp *space) mark(r *engine.Record) write {
+	return write{nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Hidden)), sp.expires(r)}
+}
+
 // putMark stores a mark.
 func (sp *space) putMark(ctx context.Context, r *engine.Record, o ...jetstream.PublishOpt) error {
-	_, err := sp.publish(ctx, nats.NewMsg(sp.marks(r.ID, r.Stored.Keeper, r.Hidden)),
-		append(o, sp.expiring(&r.Task))...)
+	mark := sp.mark(r)
+	_, err := sp.publish(ctx, mark.m, append(mark.o, o...)...)
 	return err
 }
 

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,41 +32,92 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg,
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for {
-		again := *m // PublishMsg writes into the header
-		again.Header = nats.Header{}
-		for name, values := range m.Header {
-			again.Header[name] = values
-		}
 		attempt, done := context.WithTimeout(ctx, ackTimeout)
-		ack, err := sp.c.js.PublishMsg(attempt, &again, append(o, jetstream.WithRetryAttempts(0))...)
+		ack, err := sp.c.js.PublishMsg(attempt, copyOf(m), append(o, once)...)
 		done()
 		if err == nil {
 			return ack.Sequence, nil
 		}
-		if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
-			switch {
-			case refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
-				return 0, tasks.ErrFenced
-			case isFull(refused):
-				return 0, explain(refused)
-			case refused.Code == 503: // an election, or a server that starts
-			case refused.ErrorCode == inProcess || refused.ErrorCode == duplicateInProcess:
-			default:
-				return 0, explain(refused)
-			}
-		}
-		if errors.Is(err, nats.ErrMaxPayload) {
-			return 0, tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
-		}
-		if errors.Is(err, jetstream.ErrNoStreamResponse) {
-			if err := sp.restore(ctx); err != nil && !errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil {
-				return 0, err
-			}
+		if refused := sp.refusal(ctx, err); refused != nil {
+			return 0, refused
 		}
 		if !pause.For(ctx, writeAgain) {
 			return 0, tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("no server of %s has stored it within %v: %w", sp.c.o.Servers, writeTimeout, err)}}
 		}
 	}
+}
+
+// once makes the client send a message once: it does not know when another try makes no sense.
+var once = jetstream.WithRetryAttempts(0)
+
+// copyOf returns a message that the client may write headers into.
+func copyOf(m *nats.Msg) *nats.Msg {
+	c := *m
+	c.Header = nats.Header{}
+	for name, values := range m.Header {
+		c.Header[name] = values
+	}
+	return &c
+}
+
+// refusal returns why a message is not stored, and nil if another try may succeed.
+func (sp *space) refusal(ctx context.Context, err error) error {
+	if refused, ok := errors.AsType[*jetstream.APIError](err); ok {
+		switch {
+		case refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence:
+			return tasks.ErrFenced
+		case isFull(refused):
+			return explain(refused)
+		case refused.Code == 503: // an election, or a server that starts
+		case refused.ErrorCode == inProcess || refused.ErrorCode == duplicateInProcess:
+		default:
+			return explain(refused)
+		}
+	}
+	if errors.Is(err, nats.ErrMaxPayload) {
+		return tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
+	}
+	if errors.Is(err, jetstream.ErrNoStreamResponse) {
+		if err := sp.restore(ctx); err != nil && !errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write is a message for publishInOrder, and the conditions and options of it.
+type write struct {
+	m *nats.Msg
+	o []jetstream.PublishOpt
+}
+
+// publishInOrder is publish for messages of one stream. They are sent one right after the other, and only then
+// are their acknowledgements awaited: most of what a message costs is that the server and this process wake for
+// it. Each is stored whether or not those before it are. It returns the error of the first that is not stored.
+func (sp *space) publishInOrder(ctx context.Context, all ...write) (sequences []uint64, err error) {
+	sent := make([]jetstream.PubAckFuture, len(all))
+	for i, w := range all {
+		sent[i], _ = sp.c.js.PublishMsgAsync(copyOf(w.m), append(w.o, once)...) // nil if it fails
+	}
+	sequences = make([]uint64, len(all))
+	for i, w := range all {
+		failed := errors.New("it was not sent")
+		if sent[i] != nil {
+			select { // one that is not acknowledged fails after ackTimeout
+			case ack := <-sent[i].Ok():
+				sequences[i] = ack.Sequence
+				continue
+			case failed = <-sent[i].Err():
+			case <-ctx.Done():
+			}
+		}
+		if failed = sp.refusal(ctx, failed); failed == nil {
+			pause.For(ctx, writeAgain)
+			sequences[i], failed = sp.publish(ctx, w.m, w.o...)
+		}
+		err = cmp.Or(err, failed)
+	}
+	return sequences, err
 }
 
 // A server answers with these while it stores another message of the subject

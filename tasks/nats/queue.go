@@ -61,11 +61,7 @@ func (q queue) Offer(ctx context.Context, id string, o tasks.Offer) error {
 	if err != nil {
 		return err
 	}
-	return sp.Offer(ctx, id, o, func(t *tasks.Task) ([]byte, error) {
-		_, err := sp.publish(ctx, &nats.Msg{Subject: sp.subject(id, "offer"), Header: rollup, Data: body},
-			sp.expiring(t))
-		return body, err
-	})
+	return sp.Offer(ctx, id, o, body)
 }
 
 // hint is a message of the work queue. It may say what a worker would read otherwise; the record decides.
@@ -111,19 +107,10 @@ func (sp *space) place(r *engine.Record) string {
 	return fmt.Sprintf("%s%s.%020d.%s", sp.work, sp.line(r), r.Stored.Offer.Since, r.ID)
 }
 
-// Show implements engine.Queue.
+// Show implements engine.Queue. It wakes a worker first, whose look then waits for the message (shownWait): else
+// the worker would wait for the acknowledgement, too.
 func (sp *space) Show(ctx context.Context, r *engine.Record) error {
-	_, err := sp.openQueue(ctx)
-	if err == nil {
-		m := nats.NewMsg(sp.place(r))
-		m.Data = encodeHint(r)
-		// Only one of several sweeps at the same time stores it. A later sweep stores it again if it was lost.
-		period := sp.Now().Unix() / int64(engine.AckWait.Seconds())
-		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, period))
-		left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second
-		_, err = sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second)))
-	}
-	if err != nil {
+	if _, err := sp.openQueue(ctx); err != nil {
 		return sp.lostQueue(err)
 	}
 	line := sp.line(r)
@@ -131,6 +118,15 @@ func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 		_ = sp.c.nc.Publish(sp.wakes+workers, []byte(line))
 	}
 	sp.wakeWorker(line)
+	m := nats.NewMsg(sp.place(r))
+	m.Data = encodeHint(r)
+	// Only one of several sweeps at the same time stores it. A later sweep stores it again if it was lost.
+	period := sp.Now().Unix() / int64(engine.AckWait.Seconds())
+	m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%d.%d", r.ID, r.Revision, period))
+	left := min(time.Duration(r.Stored.Offer.Timeout), r.TTL) + time.Second
+	if _, err := sp.publish(ctx, m, jetstream.WithMsgTTL(left.Round(time.Second))); err != nil {
+		return sp.lostQueue(err)
+	}
 	return nil
 }
 

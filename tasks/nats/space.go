@@ -33,8 +33,9 @@ type space struct {
 	restoring chan struct{} // capacity 1: full while lost streams are made again
 	admitting chan struct{} // capacity 1: full while a task is counted and marked
 
-	places places
-	turns  turns
+	places  places
+	turns   turns
+	leaving sync.Map // the revisions of tasks that this process has offered or taken lately, by id: see leave
 
 	mu        sync.Mutex
 	queue     jetstream.Stream              // nil until it is needed
@@ -44,6 +45,7 @@ type space struct {
 
 	maxBytes    int64       // of the stream; negative = no limit
 	keeps       atomic.Bool // this process has run tasks
+	quiet       atomic.Bool // no task was live when this process last counted them
 	sweeps      atomic.Bool // this process sweeps for all
 	hearsLevels atomic.Bool // it hears when a high or low task is shown to workers
 }

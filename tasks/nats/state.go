@@ -162,7 +162,8 @@ func (c *connection) Connect(context.Context) error {
 		nc.Close()
 		return fmt.Errorf("the server at %s is NATS %s: 2.11 or later is needed", url, version)
 	}
-	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackTimeout))
+	js, err := jetstream.New(nc, jetstream.WithDefaultTimeout(ackTimeout),
+		jetstream.WithPublishAsyncTimeout(ackTimeout))
 	if err != nil {
 		nc.Close()
 		return err

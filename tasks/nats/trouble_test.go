@@ -351,13 +351,13 @@ func TestRefusedRecordCannotBeRead(t *testing.T) {
 	t.Parallel()
 	sp := spaceOf(t, newState(t, startWithoutGets(t)))
 	r := &engine.Record{Task: tasks.Task{ID: "one", Owner: "local", TTL: time.Hour, CreatedAt: time.Now()}}
-	if err := sp.putRecord(t.Context(), r); err != nil {
+	if _, err := sp.putRecord(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the server does not answer at all
 	defer cancel()
 	r.Revision, r.Stored.Tool = 0, "other"
-	if err := sp.putRecord(ctx, r); !errors.Is(err, tasks.ErrBusy) {
+	if _, err := sp.putRecord(ctx, r); !errors.Is(err, tasks.ErrBusy) {
 		t.Errorf("%v", err)
 	}
 }

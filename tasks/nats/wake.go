@@ -118,6 +118,9 @@ func (h hearing) Wait(ctx context.Context) (news engine.News, err error) {
 			r := h.sp.decode(h.id, &jetstream.RawStreamMsg{Data: w.Record, Sequence: w.Revision,
 				Time: time.Now()})
 			unknown = unknown || r.Damage != nil
+			if r.Terminal() {
+				h.sp.leaving.Delete(h.id)
+			}
 			if news.Record == nil || news.Record.Revision < r.Revision {
 				news.Record, news.Outcome = r, w.Outcome
 			}

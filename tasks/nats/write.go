@@ -26,18 +26,19 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if err := sp.admit(ctx, r); err != nil {
 		return err
 	}
-	err := together(func() error { return sp.putFirst(ctx, r) }, func() error {
-		made := &nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}
-		_, err := sp.publish(ctx, made, sp.expiring(&r.Task))
+	before := []write{{&nats.Msg{Subject: sp.subject(r.ID, "made"), Header: rollup}, sp.expires(r)}}
+	if len(r.Variables) > 0 {
+		before = append(before, sp.variablesOf(r))
+	}
+	sequences, err := sp.putRecord(ctx, r, before...)
+	if err != nil {
 		return err
-	})
-	if err == nil {
-		err = sp.putRecord(ctx, r)
 	}
-	if err == nil {
-		sp.keeps.Store(true)
+	if len(r.Variables) > 0 {
+		r.Seen, r.SeenData = sequences[1], r.Variables
 	}
-	return err
+	sp.keeps.Store(true)
+	return nil
 }
 
 // Write implements engine.Driver.
@@ -46,11 +47,16 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 		if err := sp.admit(ctx, r); err != nil {
 			return err
 		}
-		if err := sp.putFirst(ctx, r); err != nil {
-			return err
+		if len(r.Variables) > 0 {
+			first := sp.variablesOf(r)
+			seen, err := sp.publish(ctx, first.m, first.o...)
+			if err != nil {
+				return err
+			}
+			r.Seen, r.SeenData = seen, r.Variables
 		}
 	}
-	if err := sp.putRecord(ctx, r); err != nil {
+	if _, err := sp.putRecord(ctx, r); err != nil {
 		return err
 	}
 	if wasHidden {
@@ -63,26 +69,28 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 	return nil
 }
 
-// putFirst stores the variables with which a record is made.
-func (sp *space) putFirst(ctx context.Context, r *engine.Record) error {
-	if len(r.Variables) == 0 {
-		return nil
-	}
-	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}
-	seen, err := sp.publish(ctx, m, sp.expiring(&r.Task))
-	if err == nil {
-		r.Seen, r.SeenData = seen, m.Data
-	}
-	return err
+// variablesOf is the message that stores the variables with which a record is made.
+func (sp *space) variablesOf(r *engine.Record) write {
+	return write{&nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expires(r)}
 }
 
+// expires is the option of what is stored of a task.
+func (sp *space) expires(r *engine.Record) []jetstream.PublishOpt {
+	return []jetstream.PublishOpt{sp.expiring(&r.Task)}
+}
+
+// leaveTime is how long the mark of the process that has had a task before stays: most tasks have ended by then,
+// and their end removes all of their marks.
+const leaveTime = time.Second
+
 // leave removes the mark of the process that has had a task before, while the caller goes on, unless the task
-// ends within wait: its end removes all of its marks. The task may be marked as that process's again by then:
-// that mark stands behind the record.
-func (sp *space) leave(r *engine.Record, before string, wait time.Duration) {
+// ends within leaveTime. The task may be marked as that process's again by then: that mark stands behind the
+// record.
+func (sp *space) leave(r *engine.Record, before string) {
 	id, mark, behind := r.ID, sp.marks(r.ID, before, r.Hidden), r.Revision
+	sp.leaving.Store(id, behind)
 	sp.Go(func(ctx context.Context) {
-		if wait > 0 && (!pause.For(ctx, wait) || !sp.Keeps(id)) {
+		if !pause.For(ctx, leaveTime) || !sp.leaving.CompareAndDelete(id, behind) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(ctx, ackTimeout)
@@ -91,22 +99,24 @@ func (sp *space) leave(r *engine.Record, before string, wait time.Duration) {
 	})
 }
 
-// putRecord stores a record if r.Revision is the stored one, and sets the new one.
-func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
+// putRecord stores a record if r.Revision is the stored one, right behind other messages, and sets the new one.
+// It returns the sequence numbers of all of them.
+func (sp *space) putRecord(ctx context.Context, r *engine.Record, before ...write) ([]uint64, error) {
 	data, err := json.Marshal(r.Stored)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := &nats.Msg{Subject: sp.subject(r.ID, "task"),
 		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject},
 			jetstream.MsgIDHeader: {uuid.NewString()}}, Data: data}
-	written, err := sp.publish(ctx, m, jetstream.WithExpectLastSequencePerSubject(r.Revision),
-		sp.expiring(&r.Task))
+	known := append(sp.expires(r), jetstream.WithExpectLastSequencePerSubject(r.Revision))
+	sequences, err := sp.publishInOrder(ctx, append(before, write{m, known})...)
+	written := sequences[len(before)]
 	// This process may have stored it itself, and the server that knew the message's id has died.
 	if errors.Is(err, tasks.ErrFenced) {
 		there, unread := sp.newest(ctx, m.Subject)
 		if unread != nil { // an election, for example: it is not known yet whose record is stored
-			return unread
+			return nil, unread
 		}
 		if there != nil && bytes.Equal(there.Data, data) {
 			written, err = there.Sequence, nil
@@ -115,7 +125,7 @@ func (sp *space) putRecord(ctx context.Context, r *engine.Record) error {
 	if err == nil {
 		r.Revision = written
 	}
-	return err
+	return sequences, err
 }
 
 // fence makes the server refuse a message if the record is no longer the one that this process has stored.
@@ -149,10 +159,11 @@ func (sp *space) end(ctx context.Context, r *engine.Record, outcome []byte) erro
 	if err != nil {
 		return err
 	}
-	if err := sp.putRecord(ctx, &ended); err != nil {
+	if _, err := sp.putRecord(ctx, &ended); err != nil {
 		return err
 	}
-	_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: "*"}) // all of them: one may just be removed (leave)
+	_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: "*"}) // if that fails, a sweep does it
+	sp.leaving.Delete(r.ID)
 	sp.wakeRecord(&ended, outcome)
 	return nil
 }
@@ -184,12 +195,13 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 // Append implements engine.Driver: a message for each extent. The server knows a repeated one by its id, and
 // stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	send := func(what, id string, header nats.Header, data []byte) (uint64, error) {
+	piece := func(what, id string, header nats.Header, data []byte) write {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
 		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%s.%s", sp.Keeper, r.ID, id))
-		return sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
+		return write{m, append(sp.expires(r), sp.fence(r))}
 	}
 	says := wake{End: b.To}
+	var last []write // that need not wait for each other's acknowledgement
 	for i := range b.Extents {
 		e, part := &b.Extents[i], "log.head"
 		if b.Tail(e) {
@@ -197,18 +209,30 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		}
 		start := strconv.FormatInt(e.Start, 10)
 		marks := base64.StdEncoding.EncodeToString(e.Marks)
-		stored, err := send(part, "log."+start,
-			nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
+		w := piece(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
+		// One that is stored behind a later one would not be found, and numbers without it could be wrong later:
+		// only what is short goes with them, for which there is room if there is room for them.
+		if i == len(b.Extents)-1 && len(e.Data) <= mostWake {
+			last = append(last, w)
+			break
+		}
+		stored, err := sp.publish(ctx, w.m, w.o...)
 		if err != nil {
 			return err
 		}
 		says.Next = stored + 1
 	}
+	extents := len(last)
 	if b.Numbers != nil {
 		first := strconv.Itoa(b.First)
-		if _, err := send("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers); err != nil {
-			return err
-		}
+		last = append(last, piece("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers))
+	}
+	stored, err := sp.publishInOrder(ctx, last...)
+	if err != nil {
+		return err
+	}
+	if extents > 0 {
+		says.Next = stored[0] + 1
 	}
 	if n := len(b.Cut); n > 0 {
 		sp.cut(ctx, r.ID, b.Cut[n-1])
@@ -238,41 +262,54 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(tail), jetstream.WithPurgeSequence(sequence))
 }
 
-// leaveTime is how long the mark of the queue stays when a worker has taken a task: most tasks have ended by
-// then.
-const leaveTime = time.Second
-
 // Take implements engine.Driver.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	sp.keeps.Store(true)
-	var known []jetstream.PublishOpt
-	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
-		known = append(known, jetstream.WithExpectLastSequenceForSubject(r.Seen, sp.subject(r.ID, "variables")))
-	}
-	if err := sp.putMark(ctx, r, known...); err != nil {
-		return err
-	}
-	err := sp.putRecord(ctx, r)
+	err := sp.putTaken(ctx, r)
 	switch {
 	case err == nil:
 		sp.wakeRecord(r, nil)
-		sp.leave(r, before, leaveTime)
+		sp.leave(r, before)
 	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
 		_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: sp.Keeper})
 	}
 	return err
 }
 
-// PutWaiting implements engine.Queue.
+// putTaken stores the mark and the record of a task that this process takes.
+func (sp *space) putTaken(ctx context.Context, r *engine.Record) error {
+	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
+		if err := sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(r.Seen,
+			sp.subject(r.ID, "variables"))); err != nil {
+			return err
+		}
+		_, err := sp.putRecord(ctx, r)
+		return err
+	}
+	sequences, err := sp.putRecord(ctx, r, sp.mark(r))
+	if err != nil && len(sequences) == 2 && sequences[1] > 0 { // there was room for the record, but not for the mark
+		r.Revision = sequences[1]
+		err = sp.withReserve(ctx, func() error { return sp.putMark(ctx, r) })
+	}
+	return err
+}
+
+// PutWaiting implements engine.Queue. The mark and the offer come first: without them the record must not be there.
 func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
-	if err := sp.putMark(ctx, r); err != nil {
+	all := []write{sp.mark(r)}
+	if r.Body != nil { // it is new
+		all = append(all, write{&nats.Msg{Subject: sp.subject(r.ID, "offer"), Header: rollup, Data: r.Body}, sp.expires(r)})
+	}
+	if _, err := sp.publishInOrder(ctx, all...); err != nil {
 		return err
 	}
-	if err := sp.putRecord(ctx, r); err != nil {
+	if _, err := sp.putRecord(ctx, r); err != nil {
 		return err
 	}
-	sp.wakeRecord(r, nil)
-	sp.leave(r, before, 0)
+	if r.Stored.Offer.Front != sp.Keeper { // otherwise no other process knows the task yet
+		sp.wakeRecord(r, nil)
+	}
+	sp.leave(r, before)
 	return nil
 }
 
