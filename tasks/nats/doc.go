@@ -43,6 +43,7 @@
 //
 //	a follower reads only what the wakes do not say                Space.look of package engine
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
+//	writes that follow each other cost little more than one        space.publishInOrder (messages.go)
 //	an owner has too many tasks                                    space.admit (admit.go)
 //	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
 //	output is found by its position                                places; else space.seek (output.go)

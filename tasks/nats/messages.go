@@ -91,9 +91,10 @@ type write struct {
 	o []jetstream.PublishOpt
 }
 
-// publishInOrder is publish for messages of one stream. They are sent one right after the other, and only then
-// are their acknowledgements awaited: most of what a message costs is that the server and this process wake for
-// it. Each is stored whether or not those before it are. It returns the error of the first that is not stored.
+// publishInOrder is publish for messages of one stream. They are sent one right after the other, and only
+// then are their acknowledgements awaited: most of what a message costs is that the server and this process
+// wake for it. Each is stored whether or not those before it are. It returns the error of the first that is
+// not stored.
 func (sp *space) publishInOrder(ctx context.Context, all ...write) (sequences []uint64, err error) {
 	sent := make([]jetstream.PubAckFuture, len(all))
 	for i, w := range all {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"runnel/internal/enginetest"
 	"runnel/rpc/mcp"
@@ -209,6 +210,32 @@ func TestRemoved(t *testing.T) {
 		if _, err := state.Open("local").Get(t.Context(), "a"); !errors.Is(err, tasks.ErrNotFound) {
 			t.Errorf("read: %v", err)
 		}
+	}
+}
+
+// Messages that are sent without waiting between them are stored in their order, whatever is refused in
+// between, and again where the stream was deleted.
+func TestInOrder(t *testing.T) {
+	t.Parallel()
+	state := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	statetest.Put(t, state, statetest.Working("a")) // opens it
+	sp := spaceOf(t, state)
+	at := func(what string, o ...jetstream.PublishOpt) write {
+		return write{nats.NewMsg(sp.subject("b", what)), o}
+	}
+	for range 2 {
+		sequences, err := sp.publishInOrder(t.Context(), at("one"),
+			at("two", jetstream.WithExpectLastSequencePerSubject(1000)), at("three"))
+		if !errors.Is(err, tasks.ErrFenced) || sequences[1] != 0 || sequences[2] != sequences[0]+1 {
+			t.Errorf("one is refused: %d, %v", sequences, err)
+		}
+	}
+	if err := state.c.js.DeleteStream(t.Context(), sp.name); err != nil {
+		t.Fatal(err)
+	}
+	sequences, err := sp.publishInOrder(t.Context(), at("one"), at("two"))
+	if err != nil || sequences[0] == 0 || sequences[1] <= sequences[0] {
+		t.Errorf("the stream is made again: %d, %v", sequences, err)
 	}
 }
 

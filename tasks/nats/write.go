@@ -71,7 +71,8 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 
 // variablesOf is the message that stores the variables with which a record is made.
 func (sp *space) variablesOf(r *engine.Record) write {
-	return write{&nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}, sp.expires(r)}
+	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}
+	return write{m, sp.expires(r)}
 }
 
 // expires is the option of what is stored of a task.
@@ -79,8 +80,8 @@ func (sp *space) expires(r *engine.Record) []jetstream.PublishOpt {
 	return []jetstream.PublishOpt{sp.expiring(&r.Task)}
 }
 
-// leaveTime is how long the mark of the process that has had a task before stays: most tasks have ended by then,
-// and their end removes all of their marks.
+// leaveTime is how long the mark of the process that has had a task before stays: most tasks have ended by
+// then, and their end removes all of their marks.
 const leaveTime = time.Second
 
 // leave removes the mark of the process that has had a task before, while the caller goes on, unless the task
@@ -99,8 +100,8 @@ func (sp *space) leave(r *engine.Record, before string) {
 	})
 }
 
-// putRecord stores a record if r.Revision is the stored one, right behind other messages, and sets the new one.
-// It returns the sequence numbers of all of them.
+// putRecord stores a record if r.Revision is the stored one, right behind other messages, and sets the new
+// one. It returns the sequence numbers of all of them.
 func (sp *space) putRecord(ctx context.Context, r *engine.Record, before ...write) ([]uint64, error) {
 	data, err := json.Marshal(r.Stored)
 	if err != nil {
@@ -210,8 +211,8 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		start := strconv.FormatInt(e.Start, 10)
 		marks := base64.StdEncoding.EncodeToString(e.Marks)
 		w := piece(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
-		// One that is stored behind a later one would not be found, and numbers without it could be wrong later:
-		// only what is short goes with them, for which there is room if there is room for them.
+		// One that is stored behind a later one would not be found, and numbers without it could be wrong
+		// later: only what is short goes with them, for which there is room if there is room for them.
 		if i == len(b.Extents)-1 && len(e.Data) <= mostWake {
 			last = append(last, w)
 			break
@@ -287,18 +288,20 @@ func (sp *space) putTaken(ctx context.Context, r *engine.Record) error {
 		return err
 	}
 	sequences, err := sp.putRecord(ctx, r, sp.mark(r))
-	if err != nil && len(sequences) == 2 && sequences[1] > 0 { // there was room for the record, but not for the mark
+	if err != nil && len(sequences) == 2 && sequences[1] > 0 { // the record is stored without the mark
 		r.Revision = sequences[1]
 		err = sp.withReserve(ctx, func() error { return sp.putMark(ctx, r) })
 	}
 	return err
 }
 
-// PutWaiting implements engine.Queue. The mark and the offer come first: without them the record must not be there.
+// PutWaiting implements engine.Queue. The mark and the offer come first: without them the record must not be
+// there.
 func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
 	all := []write{sp.mark(r)}
 	if r.Body != nil { // it is new
-		all = append(all, write{&nats.Msg{Subject: sp.subject(r.ID, "offer"), Header: rollup, Data: r.Body}, sp.expires(r)})
+		m := &nats.Msg{Subject: sp.subject(r.ID, "offer"), Header: rollup, Data: r.Body}
+		all = append(all, write{m, sp.expires(r)})
 	}
 	if _, err := sp.publishInOrder(ctx, all...); err != nil {
 		return err

@@ -85,8 +85,8 @@ func hasMark(pid int, mark string) bool {
 	return bytes.HasPrefix(environment, []byte(mark)) || bytes.Contains(environment, []byte("\x00"+mark))
 }
 
-// readProc reads a file below /proc. Each end of a command reads some of them: [os.ReadFile] takes eleven system
-// calls for one, most of them to find that it cannot be polled, and this four.
+// readProc reads a file below /proc. Each end of a command reads some of them: [os.ReadFile] takes eleven
+// system calls for one, most of them to find that it cannot be polled, and this four.
 func readProc(name string) (text []byte, err error) {
 	fd, err := unix.Open("/proc/"+name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -174,7 +174,7 @@ func strays(leader int, mark string, before map[int]string) map[int]string {
 	}
 	seen := map[int]string{}
 	for pid, s := range all {
-		if s.pgid == leader || guards.holds(strconv.Itoa(s.pgid)) { // another child's group is a session of its own
+		if s.pgid == leader || guards.holds(strconv.Itoa(s.pgid)) { // nothing can join another child's session
 			continue
 		}
 		if before[pid] == s.start || mark != "" && hasMark(pid, mark+"\x00") || descends(pid) {
