@@ -189,17 +189,17 @@ func TestNoScreen(t *testing.T) {
 	t.Parallel()
 	w := newWitness(t, programCommand(t, append(writeConfig(t, `
 tools:
-  pipe: {command: [cat], stdin: open}
+  pipe: {shell: 'echo ready; exec cat', stdin: open}
 `), "--state", stateDir(t))...))
 	const says = "[the task has no screen: its program runs without a terminal]"
 	for range 2 {
 		p := begin(w, "pipe", nil)
-		for _, arguments := range []map[string]any{{"text": "one\n", "screen": true}, {"wait_ms": 0, "screen": true}} {
+		for _, arguments := range []map[string]any{{"text": "one\n", "wait_ms": 200, "screen": true}, {"wait_ms": 0, "screen": true}} {
 			if said := firstTextOf(p.send(arguments)); !strings.HasSuffix(said, says) {
 				t.Errorf("%v: %q", arguments, said)
 			}
 		}
-		if said := firstTextOf(p.send(map[string]any{"text": "two\n"})); strings.Contains(said, "screen") {
+		if said := firstTextOf(p.send(map[string]any{"text": "two\n", "wait_ms": 200})); strings.Contains(said, "screen") {
 			t.Errorf("without screen: %q", said)
 		}
 		p.until("[completed, exit code 0, ", map[string]any{"eof": true})
