@@ -196,13 +196,12 @@ func (sp *space) seal(ctx context.Context, r *engine.Record) (variables []byte, 
 // Append implements engine.Driver: a message for each extent. The server knows a repeated one by its id, and
 // stores it once.
 func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) error {
-	piece := func(what, id string, header nats.Header, data []byte) write {
+	send := func(what, id string, header nats.Header, data []byte) (uint64, error) {
 		m := &nats.Msg{Subject: sp.subject(r.ID, what), Header: header, Data: data}
 		m.Header.Set(jetstream.MsgIDHeader, fmt.Sprintf("%s.%s.%s", sp.Keeper, r.ID, id))
-		return write{m, append(sp.expires(r), sp.fence(r))}
+		return sp.publish(ctx, m, sp.fence(r), sp.expiring(&r.Task))
 	}
 	says := wake{End: b.To}
-	var last []write // that need not wait for each other's acknowledgement
 	for i := range b.Extents {
 		e, part := &b.Extents[i], "log.head"
 		if b.Tail(e) {
@@ -210,30 +209,18 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 		}
 		start := strconv.FormatInt(e.Start, 10)
 		marks := base64.StdEncoding.EncodeToString(e.Marks)
-		w := piece(part, "log."+start, nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
-		// One that is stored behind a later one would not be found, and numbers without it could be wrong
-		// later: only what is short goes with them, for which there is room if there is room for them.
-		if i == len(b.Extents)-1 && len(e.Data) <= mostWake {
-			last = append(last, w)
-			break
-		}
-		stored, err := sp.publish(ctx, w.m, w.o...)
+		stored, err := send(part, "log."+start,
+			nats.Header{startHeader: {start}, marksHeader: {marks}}, e.Data)
 		if err != nil {
 			return err
 		}
 		says.Next = stored + 1
 	}
-	extents := len(last)
 	if b.Numbers != nil {
 		first := strconv.Itoa(b.First)
-		last = append(last, piece("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers))
-	}
-	stored, err := sp.publishInOrder(ctx, last...)
-	if err != nil {
-		return err
-	}
-	if extents > 0 {
-		says.Next = stored[0] + 1
+		if _, err := send("ends", "ends."+first, nats.Header{firstHeader: {first}}, b.Numbers); err != nil {
+			return err
+		}
 	}
 	if n := len(b.Cut); n > 0 {
 		sp.cut(ctx, r.ID, b.Cut[n-1])
@@ -263,34 +250,23 @@ func (sp *space) cut(ctx context.Context, id string, to int64) {
 	_ = sp.stream.Purge(ctx, jetstream.WithPurgeSubject(tail), jetstream.WithPurgeSequence(sequence))
 }
 
-// Take implements engine.Driver.
+// Take implements engine.Driver. The mark comes first: a record without one would not be recovered.
 func (sp *space) Take(ctx context.Context, r *engine.Record, before string) error {
 	sp.keeps.Store(true)
-	err := sp.putTaken(ctx, r)
+	var known []jetstream.PublishOpt
+	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
+		known = append(known, jetstream.WithExpectLastSequenceForSubject(r.Seen, sp.subject(r.ID, "variables")))
+	}
+	if err := sp.putMark(ctx, r, known...); err != nil {
+		return err
+	}
+	_, err := sp.putRecord(ctx, r)
 	switch {
 	case err == nil:
 		sp.wakeRecord(r, nil)
 		sp.leave(r, before)
 	case errors.Is(err, tasks.ErrFenced): // otherwise this process may be the keeper
 		_ = sp.Unmark(ctx, engine.Mark{ID: r.ID, Keeper: sp.Keeper})
-	}
-	return err
-}
-
-// putTaken stores the mark and the record of a task that this process takes.
-func (sp *space) putTaken(ctx context.Context, r *engine.Record) error {
-	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
-		if err := sp.putMark(ctx, r, jetstream.WithExpectLastSequenceForSubject(r.Seen,
-			sp.subject(r.ID, "variables"))); err != nil {
-			return err
-		}
-		_, err := sp.putRecord(ctx, r)
-		return err
-	}
-	sequences, err := sp.putRecord(ctx, r, sp.mark(r))
-	if err != nil && len(sequences) == 2 && sequences[1] > 0 { // the record is stored without the mark
-		r.Revision = sequences[1]
-		err = sp.withReserve(ctx, func() error { return sp.putMark(ctx, r) })
 	}
 	return err
 }

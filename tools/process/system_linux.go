@@ -92,7 +92,7 @@ func readProc(name string) (text []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }() // it has only been read
 	for buffer := make([]byte, 4<<10); ; {
 		n, err := unix.Read(fd, buffer)
 		if n <= 0 && !errors.Is(err, unix.EINTR) {
