@@ -185,8 +185,8 @@ func (m *Memory) remove(s *inMemory) {
 	}
 }
 
-// leastNeeded returns the task that ended first of those that no other reads any more: a task that goes on may read
-// those that it has begun. It does not return the last one, which has just ended. m.mu is held.
+// leastNeeded returns the task that ended first of those that no other reads any more: a task that goes on
+// may read those that it has begun. It does not return the last one, which has just ended. m.mu is held.
 func (m *Memory) leastNeeded() *inMemory {
 	first := m.ended.Front()
 	for e := first; e != m.ended.Back(); e = e.Next() {

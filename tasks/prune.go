@@ -9,10 +9,10 @@ type Prunable struct {
 	Fetched bool   // a client has got its result
 }
 
-// Prune returns the tasks that "runnel tasks prune" deletes: those that had ended at a time. It keeps those that a
-// task which goes on has begun and, unless forced, those whose result has not been fetched; kept is the number of
-// these. No client fetches what steps have begun: that counts as fetched if the result of the steps was, or if
-// they were deleted. all are the tasks of an owner, oldest first.
+// Prune returns the tasks that "runnel tasks prune" deletes: those that had ended at a time. It keeps those
+// that a task which goes on has begun and, unless forced, those whose result has not been fetched; kept is
+// the number of these. No client fetches what steps have begun: that counts as fetched if the result of the
+// steps was, or if they were deleted. all are the tasks of an owner, oldest first.
 func Prune(all []Prunable, ended time.Time, force bool) (gone []Task, kept int) {
 	known := make(map[string]*Prunable, len(all))
 	for i := range all {

@@ -35,8 +35,8 @@ func Resumes(variables json.RawMessage) string {
 	return rawjson.StringMember(variables, ResumeNote)
 }
 
-// WaitsFor says what a task that is input_required waits for, and how its user answers: the end of a sentence that
-// begins with the task.
+// WaitsFor says what a task that is input_required waits for, and how its user answers: the end of a sentence
+// that begins with the task.
 func WaitsFor(t *Task) string {
 	switch {
 	case Answered(t.Variables):
@@ -44,11 +44,12 @@ func WaitsFor(t *Task) string {
 	case Resumes(t.Variables) == "": // the question ends with the process that asks
 		return fmt.Sprintf("waits for its user to answer %q", t.StatusMessage)
 	}
-	return fmt.Sprintf("waits for its user to answer %q, in a terminal with: runnel tasks answer %s", t.StatusMessage, t.ID)
+	return fmt.Sprintf("waits for its user to answer %q, in a terminal with: runnel tasks answer %s",
+		t.StatusMessage, t.ID)
 }
 
-// Above returns the id of the task whose work has begun one with these variables, "" if there is none. As long as
-// it goes on it may read the output of the other.
+// Above returns the id of the task whose work has begun one with these variables, "" if there is none. As
+// long as it goes on it may read the output of the other.
 func Above(variables json.RawMessage) string {
 	if !HasNotes(variables) {
 		return ""

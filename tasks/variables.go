@@ -197,8 +197,8 @@ func Asks(variables json.RawMessage) bool {
 	return open > 0
 }
 
-// Answered reports whether variables have such questions, and the answers to all: the process that runs the task
-// has not found them yet, or no process runs it.
+// Answered reports whether variables have such questions, and the answers to all: the process that runs the
+// task has not found them yet, or no process runs it.
 func Answered(variables json.RawMessage) bool {
 	open, answered := questions(variables)
 	return open == 0 && answered > 0

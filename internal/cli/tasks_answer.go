@@ -84,9 +84,10 @@ func (i *invocation) answerCommand() *cobra.Command {
 	return cmd
 }
 
-// question returns the question that a task asks first, with what it asks. release is called when it is no longer
-// used.
-func (l *local) question(ctx context.Context, id string) (q *run.Question, params mcp.ElicitParams, release func(), err error) {
+// question returns the question that a task asks first, with what it asks. release is called when it is no
+// longer used.
+func (l *local) question(ctx context.Context, id string) (q *run.Question, params mcp.ElicitParams,
+	release func(), err error) {
 	v, release, err := l.runner.Follow(ctx, id)
 	switch {
 	case err != nil:

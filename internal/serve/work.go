@@ -82,8 +82,8 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 			all.Wait()
 		}
 	}
-	w := fleet.NewWorker(fleet.Parts{Options: o, Queues: queues, Host: host, Set: set, Runners: runners, Metrics: m,
-		Secrets: s.secrets, Log: log, Of: of, OfUpstream: ofUpstream, Priorities: priorities, Leave: leave,
+	w := fleet.NewWorker(fleet.Parts{Options: o, Queues: queues, Host: host, Set: set, Runners: runners,
+		Metrics: m, Secrets: s.secrets, Log: log, Of: of, OfUpstream: ofUpstream, Priorities: priorities, Leave: leave,
 		Stop: func() {
 			stopTasks(each((*run.Runner).Close), set.Close, each((*run.Runner).GiveUp), set.Tools.Grace())
 		}})

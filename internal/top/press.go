@@ -169,7 +169,8 @@ func (u *ui) askCancel(id string) {
 // askAgain asks the user to confirm that a task is run again.
 func (u *ui) askAgain(id string) {
 	if t := u.table.find(id); t != nil {
-		u.confirm(fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))), func() { u.again(id) }, nil)
+		u.confirm(fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))),
+			func() { u.again(id) }, nil)
 	}
 }
 

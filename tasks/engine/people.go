@@ -34,8 +34,8 @@ func (sp *Space) Find(ctx context.Context, prefix string, most int) (ids []strin
 	}
 }
 
-// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those whose
-// result has not been fetched.
+// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those
+// whose result has not been fetched.
 func (sp *Space) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	var all []tasks.Prunable

@@ -154,7 +154,8 @@ func (sp *space) Ends(ctx context.Context, r *engine.Record, n int, last int64) 
 }
 
 // readNumbers adds the numbers of a task that from finds.
-func (sp *space) readNumbers(ctx context.Context, id string, from fetch, numbers *partials.Numbers) (err error) {
+func (sp *space) readNumbers(ctx context.Context, id string, from fetch,
+	numbers *partials.Numbers) (err error) {
 	const some = 256
 	subject := sp.subject(id, "ends")
 	next := sp.places.at(subject, numbers.Next())

@@ -10,9 +10,9 @@ import (
 // Reach implements engine.Queue.
 //
 // After a server was killed, a consumer of nats-server 2.12 may have passed a message that is still in the
-// stream: it was acknowledged and is not removed, or no worker has ever got it. With
-// such a message, no sweep finds that its task must be shown again. A consumer that is made again delivers all that is there, and the record
-// decides what it is worth.
+// stream: it was acknowledged and is not removed, or no worker has ever got it. With such a message, no sweep
+// finds that its task must be shown again. A consumer that is made again delivers all that is there, and the
+// record decides what it is worth.
 func (sp *space) Reach(ctx context.Context) error {
 	queue, err := sp.openQueue(ctx)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 //
 //	PREFIX-work.OWNER.LINE.SINCE.ID
 //
-// and it has a consumer for each line (level.go). A message there is only a hint, and the record decides: a sweep
-// replaces a lost message, and a worker that gets one too many finds that the task does not wait.
+// and it has a consumer for each line (level.go). A message there is only a hint, and the record decides: a
+// sweep replaces a lost message, and a worker that gets one too many finds that the task does not wait.
 
 const (
 	// maxOffer is the longest offer, in bytes: it must fit into one message.
@@ -107,8 +107,8 @@ func (sp *space) place(r *engine.Record) string {
 	return fmt.Sprintf("%s%s.%020d.%s", sp.work, sp.line(r), r.Stored.Offer.Since, r.ID)
 }
 
-// Show implements engine.Queue. It wakes a worker first, whose look then waits for the message (shownWait): else
-// the worker would wait for the acknowledgement, too.
+// Show implements engine.Queue. It wakes a worker first, whose look then waits for the message (shownWait):
+// else the worker would wait for the acknowledgement, too.
 func (sp *space) Show(ctx context.Context, r *engine.Record) error {
 	if _, err := sp.openQueue(ctx); err != nil {
 		return sp.lostQueue(err)
@@ -143,8 +143,9 @@ func (sp *space) Unshow(ctx context.Context, r *engine.Record) {
 	}
 }
 
-// workers takes the place of a task's id in the subjects for workers, PREFIX-wake.OWNER.workers, which says to all
-// that a high or low task was shown, and below it CLASS, which wakes one that waits. No task has this id.
+// workers takes the place of a task's id in the subjects for workers, PREFIX-wake.OWNER.workers, which says
+// to all that a high or low task was shown, and below it CLASS, which wakes one that waits. No task has this
+// id.
 const workers = "workers"
 
 // openQueue returns the owner's work queue, and makes it if necessary.

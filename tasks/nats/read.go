@@ -187,8 +187,9 @@ func (sp *space) madeAfter(ctx context.Context, after uint64, n int) ([]*jetstre
 // firstWindow is how many messages of the stream madeBefore looks through for each task that it wants.
 const firstWindow = 8
 
-// madeBefore is madeAfter backwards: before a place, or from the last one. A stream can only be read forwards,
-// so it looks through a part of it that ends at the place, then through one before that which is twice as long.
+// madeBefore is madeAfter backwards: before a place, or from the last one. A stream can only be read
+// forwards, so it looks through a part of it that ends at the place, then through one before that which is
+// twice as long.
 func (sp *space) madeBefore(ctx context.Context, before uint64,
 	n int) (made []*jetstream.RawStreamMsg, err error) {
 	if before == 0 {

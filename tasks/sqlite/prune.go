@@ -22,8 +22,8 @@ func (s *store) Find(ctx context.Context, prefix string, most int) ([]string, er
 	return ids, explain(err)
 }
 
-// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those whose
-// result has not been fetched.
+// Forget deletes the tasks that tasks.Prune names, and returns them as List does; kept is the number of those
+// whose result has not been fetched.
 func (s *store) Forget(ctx context.Context, ended time.Time,
 	force bool) (gone []tasks.Task, kept int, err error) {
 	d, err := s.open()

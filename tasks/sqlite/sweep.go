@@ -64,8 +64,8 @@ func (d *database) sweep(ctx context.Context) error {
 	return d.shrink(ctx, false)
 }
 
-// evict deletes the tasks that ended first until an eighth of the state is free; those that a task which goes on may
-// still read come last.
+// evict deletes the tasks that ended first until an eighth of the state is free; those that a task which goes
+// on may still read come last.
 func (d *database) evict(ctx context.Context) error {
 	for {
 		used, err := d.used(ctx)

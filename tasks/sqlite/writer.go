@@ -200,8 +200,8 @@ func (w *writer) write(jobs []job) {
 	}
 }
 
-// makeRoom deletes expired tasks or else those that ended first, some at a time; those that a task which goes on
-// may still read come last. It reports false if there are none, or if deleting needs room, too.
+// makeRoom deletes expired tasks or else those that ended first, some at a time; those that a task which goes
+// on may still read come last. It reports false if there are none, or if deleting needs room, too.
 func (w *writer) makeRoom() bool {
 	deleted := 0
 	err := w.commit([]job{{do: func(tx *transaction) (err error) {
