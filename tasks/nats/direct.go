@@ -83,6 +83,9 @@ func (sp *space) answers(ctx context.Context, subject string,
 		if err != nil {
 			return nil, err
 		}
+		if missing(m.Header, list) {
+			return nil, errors.New("a part of the answer was lost with a connection")
+		}
 		if len(m.Data) == 0 {
 			switch status := m.Header.Get("Status"); status {
 			case "":
@@ -106,6 +109,24 @@ func (sp *space) answers(ctx context.Context, subject string,
 		}
 		list = append(list, found)
 	}
+}
+
+// lastHeader is the number of the message before one in an answer of several, 0 in the first (ADR-31). The end
+// of the answer has it, too.
+const lastHeader = "Nats-Last-Sequence"
+
+// missing reports whether a part of an answer has not come: a connection that is lost and made again while the
+// messages of an answer come gets only those after that.
+func missing(header nats.Header, before []*jetstream.RawStreamMsg) bool {
+	says := header.Get(lastHeader)
+	last, err := strconv.ParseUint(says, 10, 64)
+	if says == "" || err != nil { // an answer of one message does not say it
+		return false
+	}
+	if len(before) == 0 {
+		return last != 0
+	}
+	return last != before[len(before)-1].Sequence
 }
 
 // replicaTimeout is when a direct get, which any replica answers, is sent again. The servers keep sending one

@@ -45,7 +45,8 @@
 //	a write of a process that is no longer the keeper is refused   space.publish (messages.go): tasks.ErrFenced
 //	writes that follow each other cost little more than one        space.publishInOrder (messages.go)
 //	an owner has too many tasks                                    space.admit (admit.go)
-//	what is sent again is stored once                              the ids of messages: space.Append, space.putRecord (write.go)
+//	what is sent again is stored once                              the ids of messages: identified (messages.go)
+//	an answer lacks its beginning, or a replica some output        missing (direct.go), follow (output.go)
 //	output is found by its position                                places; else space.seek (output.go)
 //	what a replica lacks is read from the leader                   space.caught (messages.go)
 //	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint

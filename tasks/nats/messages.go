@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -31,6 +32,7 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg,
 	o ...jetstream.PublishOpt) (sequence uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+	m = identified(m)
 	for {
 		attempt, done := context.WithTimeout(ctx, ackTimeout)
 		ack, err := sp.c.js.PublishMsg(attempt, copyOf(m), append(o, once)...)
@@ -49,6 +51,17 @@ func (sp *space) publish(ctx context.Context, m *nats.Msg,
 
 // once makes the client send a message once: it does not know when another try makes no sense.
 var once = jetstream.WithRetryAttempts(0)
+
+// identified returns a message with an id, by which the stream knows the copies of it that are sent: one may
+// come late, from a server that was stopped when it had just received it, and must not take the place of what
+// was stored since.
+func identified(m *nats.Msg) *nats.Msg {
+	c := copyOf(m)
+	if c.Header.Get(jetstream.MsgIDHeader) == "" {
+		c.Header.Set(jetstream.MsgIDHeader, uuid.NewString())
+	}
+	return c
+}
 
 // copyOf returns a message that the client may write headers into.
 func copyOf(m *nats.Msg) *nats.Msg {
@@ -98,6 +111,8 @@ type write struct {
 func (sp *space) publishInOrder(ctx context.Context, all ...write) (sequences []uint64, err error) {
 	sent := make([]jetstream.PubAckFuture, len(all))
 	for i, w := range all {
+		w.m = identified(w.m)
+		all[i] = w
 		sent[i], _ = sp.c.js.PublishMsgAsync(copyOf(w.m), append(w.o, once)...) // nil if it fails
 	}
 	sequences = make([]uint64, len(all))

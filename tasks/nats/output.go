@@ -37,10 +37,14 @@ const loadMessages = 256
 func (o *output) Load(ctx context.Context, pos int64, limit int) (list []partials.Extent, err error) {
 	err = o.sp.caught(ctx, func(from fetch) (bool, error) {
 		list, err = o.load(ctx, from, pos, limit)
-		return len(list) > 0 || pos >= o.end(), err
+		return follow(list, pos) || pos >= o.end(), err
 	})
 	return list, err
 }
+
+// follow reports whether extents begin at a position or before it. Others may follow a cut, or what a replica
+// lacks: the leader knows.
+func follow(list []partials.Extent, pos int64) bool { return len(list) > 0 && list[0].Start <= pos }
 
 func (o *output) load(ctx context.Context, from fetch, pos int64,
 	limit int) (list []partials.Extent, err error) {

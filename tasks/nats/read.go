@@ -93,7 +93,7 @@ func (sp *space) Extent(ctx context.Context, r *engine.Record, after int64) erro
 		if end > after {
 			sp.places.note(subject, place{end, next})
 		}
-		found := end >= r.End || len(all.List) > 0
+		found := follow(all.List, after) || len(all.List) == 0 && end >= r.End
 		r.Ahead, r.End = all.List, max(end, r.End)
 		r.Partly = size >= mostAhead || len(messages) == loadMessages
 		return found, nil
