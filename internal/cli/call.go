@@ -85,8 +85,8 @@ func newCall(i *invocation, v *term.View, o *callOptions, giveUp context.CancelC
 // typedElsewhere says how to type into a program on whose output a person looks here.
 func (c *call) typedElsewhere(id string) {
 	if c.i.Typed && term.IsTerminal(c.i.Stdin) {
-		c.say(fmt.Sprintf("what you type here does not reach %s: type into it in another terminal with runnel attach %s",
-			c.tool.Name, id))
+		c.say(fmt.Sprintf("what you type here does not reach %s: "+
+			"type into it in another terminal with runnel attach %s", c.tool.Name, id))
 	}
 }
 

@@ -88,7 +88,8 @@ func (i *invocation) waitCommand() *cobra.Command {
 
 func (i *invocation) rmCommand() *cobra.Command {
 	return i.aboutTasks("rm ID...", "Forget tasks that have ended",
-		"Deletes a task that has ended, with its result and output, whether or not they were fetched. One that steps have begun stays as long as they\ngo on, since they may read its output.",
+		"Deletes a task that has ended, with its result and output, whether or not they were fetched. One that "+
+			"steps have begun stays as long as they\ngo on, since they may read its output.",
 		"  runnel tasks rm 4d8a223b\n  runnel tasks list --failed -q | xargs runnel tasks rm",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Get(cmd.Context(), id)

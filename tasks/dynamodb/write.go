@@ -200,7 +200,7 @@ func (sp *space) rewrite(ctx context.Context, r *engine.Record, wasHidden bool,
 	return nil
 }
 
-// End implements engine.Driver. The outcome is stored first, in pieces that nobody reads before the record
+// End implements engine.Driver. The outcome is stored first, in pieces that are read only once the record
 // names them. A task of another process is ended only if that process's lease has not changed.
 func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) error {
 	s, expires := &r.Stored, sp.expiry(&r.Task)
