@@ -1,8 +1,10 @@
 package nats
 
 import (
+	"bytes"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -109,10 +111,13 @@ func TestAnswersWithoutTheirBeginning(t *testing.T) {
 		}
 		made = append(made, m)
 	}
-	asked := 0
+	var asked atomic.Int64
 	replica(t, state, sp, func(m *nats.Msg) {
-		asked++
-		answered(m, made, []int{2, 3, 0}[min(asked-1, 2)])
+		lost := 0
+		if bytes.Contains(m.Data, []byte(`"batch":10`)) && asked.Add(1) <= 2 { // other requests are those of sweeps
+			lost = int(asked.Load()) + 1
+		}
+		answered(m, made, lost)
 	})
 	for range 2 {
 		list, err := sp.from(t.Context(), 1, sp.subject("*", "made"), 10, maxMessage)
@@ -120,8 +125,8 @@ func TestAnswersWithoutTheirBeginning(t *testing.T) {
 			t.Errorf("%d messages, %v", len(list), err)
 		}
 	}
-	if asked != 4 {
-		t.Errorf("%d requests", asked)
+	if n := asked.Load(); n < 4 {
+		t.Errorf("%d requests", n)
 	}
 }
 

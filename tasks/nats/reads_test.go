@@ -111,18 +111,9 @@ func TestListOfAReplicaThatLags(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		statetest.Put(t, state, statetest.Working(id))
 	}
-	config := sp.stream.CachedInfo().Config
-	config.AllowDirect = false
-	if _, err := state.c.js.UpdateStream(t.Context(), config); err != nil {
-		t.Fatal(err)
-	}
-	replica, err := state.c.nc.Subscribe("$JS.API.DIRECT.GET."+sp.name, func(m *nats.Msg) {
+	replica(t, state, sp, func(m *nats.Msg) {
 		_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"404"}, "Description": {"Message Not Found"}}})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = replica.Unsubscribe() }()
 	for range 2 {
 		for _, n := range []int{2, 100} {
 			if ids := statetest.IDs(t, state, n); !slices.Equal(ids, []string{"a", "b", "c"}) {
