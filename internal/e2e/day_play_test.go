@@ -49,7 +49,7 @@ func (h *dayHost) list() {
 	var tools []dayTool
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		text, tools = "", nil
-		missing := append(h.project.prefixes(), h.project.marker)
+		marked, missing := false, h.project.prefixes()
 		for cursor := ""; ; {
 			members := ""
 			if cursor != "" {
@@ -70,6 +70,7 @@ func (h *dayHost) list() {
 			// for how long it may be kept depends on the servers that are wrapped.
 			text += dayFresh.ReplaceAllString(string(raw), "")
 			for _, tool := range page.Tools {
+				marked = marked || tool.Name == h.project.marker
 				missing = slices.DeleteFunc(missing,
 					func(prefix string) bool { return strings.HasPrefix(tool.Name, prefix) })
 				if !slices.Contains(dayFallback, tool.Name) {
@@ -82,11 +83,11 @@ func (h *dayHost) list() {
 				break
 			}
 		}
-		if len(missing) == 0 {
+		if marked && len(missing) == 0 {
 			break
 		}
 		if time.Now().After(deadline) {
-			h.d.fail("%v: tools/list never has %v: %s\n%s", h, missing, text, h.log())
+			h.d.fail("%v: tools/list never has %s and %v: %s\n%s", h, h.project.marker, missing, text, h.log())
 			return
 		}
 	}
