@@ -71,6 +71,7 @@ type dayHost struct {
 
 	mu      sync.Mutex
 	s       *session
+	opened  bool          // its server has answered
 	gone    chan struct{} // its server has ended
 	answers map[string]chan answer
 	chunks  map[string]string // text of PR #383, by progress token
@@ -92,16 +93,24 @@ func (h *dayHost) connect() {
 	h.answers = map[string]chan answer{}
 	h.chunks = map[string]string{}
 	h.starts++
+	h.opened = false
 	s, gone := h.s, h.gone
 	h.mu.Unlock()
 	go h.read(s, gone)
+	var opened json.RawMessage
 	if h.profile.stateless {
 		h.must("server/discover", "")
+	} else {
+		opened = h.must("initialize",
+			fmt.Sprintf(`"protocolVersion":%q,"clientInfo":{"name":%q,"version":"1"},"capabilities":{%s}`,
+				h.profile.version, h.profile.client, h.profile.capabilities))
+	}
+	h.mu.Lock()
+	h.opened = true
+	h.mu.Unlock()
+	if h.profile.stateless {
 		return
 	}
-	opened := h.must("initialize",
-		fmt.Sprintf(`"protocolVersion":%q,"clientInfo":{"name":%q,"version":"1"},"capabilities":{%s}`,
-			h.profile.version, h.profile.client, h.profile.capabilities))
 	h.d.same(h.String(), h.profile.name+" initialize "+h.project.marker, string(opened))
 	h.send(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 }
@@ -288,11 +297,14 @@ func (h *dayHost) stop(kill bool) {
 	}
 }
 
-// hangUp says to its runnel that the config is to be read again.
+// hangUp says to its runnel that the config is to be read again. One that is still starting reads it anyway,
+// and the signal would end it.
 func (h *dayHost) hangUp() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_ = syscall.Kill(h.s.pid, syscall.SIGHUP)
+	if h.opened {
+		_ = syscall.Kill(h.s.pid, syscall.SIGHUP)
+	}
 }
 
 // connect opens one more session over HTTP.
