@@ -20,6 +20,9 @@ type Queue interface {
 	// Offer makes a task that this process has put or taken, but not begun, wait for a worker. This process
 	// is no longer its keeper.
 	Offer(ctx context.Context, id string, o Offer) error
+	// PutOffered is Put of a new task, and Offer, as one write: the task waits for a worker as soon as it is
+	// stored.
+	PutOffered(ctx context.Context, t Task, o Offer) error
 	// Announce makes a worker known to the owner's runnels. They soon forget it unless it is announced again
 	// and again; with a nil w they forget it immediately.
 	Announce(ctx context.Context, w *Worker) error

@@ -129,15 +129,15 @@ func TestFlushAfterUnanswered(t *testing.T) {
 	}
 }
 
-// noting is a queue that counts what is made to wait.
+// noting is a queue that counts what is made to wait, and what is shown.
 type noting struct {
 	Queue
-	waits int
+	waits, shown int
 }
 
 func (n *noting) PutWaiting(context.Context, *Record, string) error { n.waits++; return nil }
 
-func (n *noting) Show(context.Context, *Record) error { return nil }
+func (n *noting) Show(context.Context, *Record) error { n.shown++; return nil }
 
 // A task whose end was stored without an acknowledgement has ended: it is not offered to workers any more.
 func TestEndedIsNotOffered(t *testing.T) {

@@ -272,3 +272,39 @@ func TestCancelMeetsTake(t *testing.T) {
 		}
 	})
 }
+
+// A task that was to wait for a worker and is not acknowledged is refused: no worker is shown it, and what may
+// be stored of it is deleted. Another try makes it wait.
+func TestOfferedTaskIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &shelf{tasks: map[string]*Record{}, insert: Away{errors.New("no answer")}}
+		queue := &noting{}
+		s := New(server, "nowhere", Options{})
+		sp := s.Space("local")
+		if err := sp.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		sp.Queue = queue
+		offer := tasks.Offer{Class: "builds", Timeout: time.Hour, Attached: true}
+		if err := sp.PutOffered(t.Context(), task("a"), offer, []byte("{}")); !errors.Is(err, tasks.ErrBusy) {
+			t.Fatal(err)
+		}
+		if err := sp.undo(t.Context()); err != nil || server.tasks["a"] != nil || queue.shown != 0 {
+			t.Fatalf("%v, stored: %+v, shown %d times", err, server.tasks["a"], queue.shown)
+		}
+		for _, id := range []string{"a", "b"} {
+			if err := sp.PutOffered(t.Context(), task(id), offer, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+			if r := server.tasks[id]; r == nil || !r.Waits() || r.front() != sp.Keeper || sp.kept(id) != nil {
+				t.Errorf("%s is stored as %+v", id, r)
+			}
+		}
+		if queue.shown != 2 {
+			t.Errorf("workers are shown %d tasks", queue.shown)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

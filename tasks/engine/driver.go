@@ -61,7 +61,8 @@ type Driver interface {
 	// partials.ErrEnds (see Numbers).
 	Ends(ctx context.Context, r *Record, n int, last int64) ([]int64, error)
 
-	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision.
+	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision. A task with
+	// an offer (r.Body) waits for a worker from then on.
 	Insert(ctx context.Context, r *Record) error
 	// Write stores a later version of a task of this process that has not ended, and sets r.Revision. With
 	// wasHidden the task becomes visible: it counts against the limits, and gets its variables.

@@ -22,25 +22,32 @@ func (sp *Space) Put(ctx context.Context, t tasks.Task) error {
 	case t.Status.Terminal():
 		return tasks.ErrFenced
 	}
-	return sp.insert(ctx, t)
-}
-
-// insert stores a new task.
-func (sp *Space) insert(ctx context.Context, t tasks.Task) error {
-	if !IsToken(t.ID) {
-		return errors.New("an id of a task has other characters than letters, digits, - and _")
-	}
-	if err := sp.clear(ctx, t.ID); err != nil {
-		return err
-	}
-	r := &Record{Task: t, Stored: Stored{Keeper: sp.Keeper}}
-	r.put(sp.Keeper)
-	if err := sp.Insert(ctx, r); err != nil {
-		sp.doubt(t.ID, err)
+	r := sp.newRecord(t)
+	if err := sp.insert(ctx, r); err != nil {
 		return err
 	}
 	sp.backing(r).begin()
 	return nil
+}
+
+// newRecord returns the record of a new task of this process.
+func (sp *Space) newRecord(t tasks.Task) *Record {
+	r := &Record{Task: t, Stored: Stored{Keeper: sp.Keeper}}
+	r.put(sp.Keeper)
+	return r
+}
+
+// insert stores a new task.
+func (sp *Space) insert(ctx context.Context, r *Record) error {
+	if !IsToken(r.ID) {
+		return errors.New("an id of a task has other characters than letters, digits, - and _")
+	}
+	if err := sp.clear(ctx, r.ID); err != nil {
+		return err
+	}
+	err := sp.Insert(ctx, r)
+	sp.doubt(r.ID, err)
+	return err
 }
 
 // MarkFetched implements tasks.Store.

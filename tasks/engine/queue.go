@@ -58,44 +58,79 @@ func (sp *Space) Offer(ctx context.Context, id string, o tasks.Offer, body []byt
 		return tasks.ErrFenced
 	}
 	r := *k.record
-	r.Body = body
-	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout),
-		Retries: o.Retries}
-	if o.Attached {
-		r.Stored.Offer.Front = sp.Keeper
-	}
+	r.offer(o, body, sp.Keeper)
 	// A worker hands it back, which does not count as an attempt.
 	if taken := k.record.Stored.Offer; taken != nil {
 		r.Stored.Offer.Attempt, r.Stored.Offer.Front = taken.Attempt-1, taken.Front
 	}
-	heard, err := sp.Hear(sp.ctx, id) // this process follows the task from now on
+	return sp.letWait(ctx, &r, func() error {
+		err := sp.putWaiting(ctx, &r)
+		if err == nil {
+			sp.forget(id)
+		}
+		k.unsure = errors.Is(err, tasks.ErrBusy)
+		return err
+	})
+}
+
+// PutOffered stores a new task that waits for a worker. body is the offer as Insert stores it. If no server
+// answers, what may be stored is deleted, like any other task that was refused.
+func (sp *Space) PutOffered(ctx context.Context, t tasks.Task, o tasks.Offer, body []byte) error {
+	if err := sp.Ready(ctx); err != nil {
+		return err
+	}
+	t.Owner = sp.Owner
+	r := sp.newRecord(t)
+	r.offer(o, body, sp.Keeper)
+	sp.wait(r)
+	return sp.letWait(ctx, r, func() error { return sp.insert(ctx, r) })
+}
+
+// offer adds an offer of a process to a record.
+func (r *Record) offer(o tasks.Offer, body []byte, keeper string) {
+	r.Body = body
+	r.Stored.Offer = &waiting{Class: o.Class, Priority: o.Priority, Timeout: int64(o.Timeout),
+		Retries: o.Retries}
+	if o.Attached {
+		r.Stored.Offer.Front = keeper
+	}
+}
+
+// letWait calls store, which stores that a task waits. From then on this process follows the task, and
+// workers see it.
+func (sp *Space) letWait(ctx context.Context, r *Record, store func() error) error {
+	heard, err := sp.Hear(sp.ctx, r.ID)
 	if err != nil {
 		return err
 	}
-	if err := sp.putWaiting(ctx, &r); err != nil {
+	if err := store(); err != nil {
 		heard.Close()
-		k.unsure = errors.Is(err, tasks.ErrBusy)
 		return err
 	}
-	sp.forget(id)
-	stored := r
-	stored.take()
-	f := &following{Hearing: heard, record: k.record, news: &News{Record: &stored}, read: time.Now()}
-	sp.follow(k.log, f)
-	sp.show(ctx, &r)
+	before, waits := *r, *r
+	before.Revision = 0 // the next look finds that it waits
+	waits.take()
+	sp.follow(r.Log, &following{Hearing: heard, record: &before, news: &News{Record: &waits}, read: time.Now()})
+	sp.show(ctx, r)
 	return nil
 }
 
 // putWaiting stores that a task waits from now on.
 func (sp *Space) putWaiting(ctx context.Context, r *Record) error {
-	s, before := &r.Stored, r.Stored.Keeper
+	before := r.Stored.Keeper
+	sp.wait(r)
+	return sp.Queue.PutWaiting(ctx, r, before)
+}
+
+// wait makes a record that of a task that waits from now on.
+func (sp *Space) wait(r *Record) {
+	s := &r.Stored
 	s.Keeper = QueueKeeper
 	s.Writer = sp.Keeper
 	s.Work = nil
 	s.Status = mcp.TaskWorking
 	s.Message = ""
 	s.Offer.Since, s.Updated = sp.Now().UnixNano(), sp.Now().UnixNano()
-	return sp.Queue.PutWaiting(ctx, r, before)
 }
 
 // waitAgain makes a task wait again because its worker is gone or has not begun it. The latter does not count

@@ -45,23 +45,42 @@ type storedOffer struct {
 
 // Offer implements tasks.Queue.
 func (q queue) Offer(ctx context.Context, id string, o tasks.Offer) error {
-	if !engine.IsToken(o.Class) {
-		return tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
-	}
-	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed,
-		Polls: o.Polls, Client: o.Client})
+	body, err := encodeOffer(&o)
 	if err != nil {
 		return err
-	}
-	if len(body) > maxOffer {
-		return tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d",
-			len(o.Arguments), maxOffer)}
 	}
 	sp, err := q.open(ctx)
 	if err != nil {
 		return err
 	}
 	return sp.Offer(ctx, id, o, body)
+}
+
+// PutOffered implements tasks.Queue.
+func (q queue) PutOffered(ctx context.Context, t tasks.Task, o tasks.Offer) error {
+	body, err := encodeOffer(&o)
+	if err != nil {
+		return err
+	}
+	sp, err := q.open(ctx)
+	if err != nil {
+		return err
+	}
+	return sp.PutOffered(ctx, t, o, body)
+}
+
+// encodeOffer returns an offer as it is stored, unless no worker could get it.
+func encodeOffer(o *tasks.Offer) ([]byte, error) {
+	if !engine.IsToken(o.Class) {
+		return nil, tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
+	}
+	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed,
+		Polls: o.Polls, Client: o.Client})
+	if err == nil && len(body) > maxOffer {
+		err = tasks.Trouble{Err: fmt.Errorf("the arguments have %d bytes: a worker can get %d",
+			len(o.Arguments), maxOffer)}
+	}
+	return body, err
 }
 
 // hint is a message of the work queue. It may say what a worker would read otherwise; the record decides.

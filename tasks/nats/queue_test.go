@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"runnel/partials"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -59,6 +61,45 @@ func offerTelling(t *testing.T, s *State, o tasks.Offer, ended func(*tasks.Task)
 		func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, o)} })
 	<-run.Detached()
 	return run
+}
+
+// A call that only workers run waits from its first record on: a front that stored it as its own first would
+// wait twice as often for the server.
+func TestCallWaitsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := newState(t, startServer(t, t.TempDir(), 0).ClientURL())
+	if err := s.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		records := make(chan engine.Stored, 10)
+		heard, err := s.c.nc.Subscribe(s.c.o.Prefix+".local.*.task", func(m *nats.Msg) {
+			var r engine.Stored
+			if err := json.Unmarshal(m.Data, &r); err != nil {
+				t.Error(err)
+			}
+			records <- r
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := tasks.Offer{Class: "builds", Timeout: time.Minute, Arguments: json.RawMessage(`{}`)}
+		call, err := statetest.NewRunner(t, run.Options{State: s}).Start(t.Context(),
+			run.Spec{Tool: "test", Work: func(ctx context.Context, task *run.Run) run.Done {
+				return run.Done{Err: task.Offer(ctx, o)}
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		call.Delivered()
+		<-call.Detached()
+		if r := <-records; r.Keeper != engine.QueueKeeper || r.Offer == nil {
+			t.Errorf("the first record is %+v", r)
+		}
+		if err := heard.Unsubscribe(); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // take lets a worker on a host take what waits, and write lines of text.

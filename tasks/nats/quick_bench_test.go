@@ -53,9 +53,14 @@ func BenchmarkQuick(b *testing.B) {
 		}
 	})
 	call := func() {
-		run := statetest.StartDelivered(b, r, func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, offer)}
-		})
+		run, err := r.Start(b.Context(), run.Spec{Tool: "test",
+			Work: func(ctx context.Context, task *run.Run) run.Done {
+				return run.Done{Err: task.Offer(ctx, offer)}
+			}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		run.Delivered()
 		<-run.Ended()
 		if end := run.Task(); end.Status != mcp.TaskCompleted {
 			b.Fatalf("%+v", end)

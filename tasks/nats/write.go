@@ -30,6 +30,9 @@ func (sp *space) Insert(ctx context.Context, r *engine.Record) error {
 	if len(r.Variables) > 0 {
 		before = append(before, sp.variablesOf(r))
 	}
+	if r.Body != nil {
+		before = append(before, sp.offerOf(r))
+	}
 	sequences, err := sp.putRecord(ctx, r, before...)
 	if err != nil {
 		return err
@@ -72,6 +75,12 @@ func (sp *space) Write(ctx context.Context, r *engine.Record, wasHidden bool) er
 // variablesOf is the message that stores the variables with which a record is made.
 func (sp *space) variablesOf(r *engine.Record) write {
 	m := &nats.Msg{Subject: sp.subject(r.ID, "variables"), Header: rollup, Data: r.Variables}
+	return write{m, sp.expires(r)}
+}
+
+// offerOf is the message that stores the offer of a task that waits.
+func (sp *space) offerOf(r *engine.Record) write {
+	m := &nats.Msg{Subject: sp.subject(r.ID, "offer"), Header: rollup, Data: r.Body}
 	return write{m, sp.expires(r)}
 }
 
@@ -276,8 +285,7 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 func (sp *space) PutWaiting(ctx context.Context, r *engine.Record, before string) error {
 	all := []write{sp.mark(r)}
 	if r.Body != nil { // it is new
-		m := &nats.Msg{Subject: sp.subject(r.ID, "offer"), Header: rollup, Data: r.Body}
-		all = append(all, write{m, sp.expires(r)})
+		all = append(all, sp.offerOf(r))
 	}
 	if _, err := sp.publishInOrder(ctx, all...); err != nil {
 		return err

@@ -27,23 +27,33 @@ var errAlone = errors.New("tasks are in the memory of this process, and no other
 // returns nil, the work must return, since the Run now follows the task.
 // Use it for work that must outlive this process.
 func (r *Run) Detach(ctx context.Context, start func() error) error {
-	return r.handOver(ctx, away, start)
+	return r.handOver(ctx, away, nil, start)
 }
 
-// handOver is Detach to a place.
-func (r *Run) handOver(ctx context.Context, to place, start func() error) error {
+// handOver is Detach to a place. put, if it is not nil, stores a task of which nothing is stored yet as one
+// that start has handed over.
+func (r *Run) handOver(ctx context.Context, to place, put storer, start func() error) error {
 	if r.runner.shared == nil {
 		return errAlone
 	}
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	if err := r.promote(ctx, false); err != nil {
-		return err
+	inOne := put != nil && r.kept == nothing
+	if !inOne {
+		if err := r.promote(ctx, false, r.runner.store.Put); err != nil {
+			return err
+		}
 	}
 	if !r.moveTo(handing) {
 		return tasks.ErrEnded
 	}
-	err := start()
+	var err error
+	if !inOne {
+		err = start()
+	} else if err = r.promote(ctx, false, put); err != nil {
+		r.moveTo(here)
+		return err
+	}
 	taken, unknown := r.runner.shared.Taken(context.WithoutCancel(ctx), r.id)
 	for unknown != nil && r.taken { // another process may run it by now: this one must know
 		if !pause.For(ctx, watchRetry) {
@@ -198,7 +208,10 @@ func (r *Run) Offer(ctx context.Context, o tasks.Offer) error {
 	if !ok {
 		return tasks.ErrNoQueue
 	}
-	err := r.handOver(ctx, offered, func() error {
+	err := r.handOver(ctx, offered, func(ctx context.Context, t tasks.Task) error {
+		o.Attached = !r.known
+		return queue.PutOffered(context.WithoutCancel(ctx), t, o)
+	}, func() error {
 		o.Attached = !r.known
 		return queue.Offer(context.WithoutCancel(ctx), r.id, o)
 	})

@@ -46,7 +46,7 @@ func (r *Runner) Make(ctx context.Context, spec Spec) (*Run, error) {
 	}
 	run.changing.Lock() // another process may change the variables as soon as the task is stored
 	defer run.changing.Unlock()
-	if err := r.admit(ctx, run); err != nil {
+	if err := r.admit(ctx, run, r.store.Put); err != nil {
 		run.cancel(err)
 		run.reach(running)
 		run.settled.Broadcast()
@@ -117,8 +117,11 @@ func (r *Run) argumentsToKeep() json.RawMessage {
 	return bytes.Clone(r.spec.Arguments) // the client's arguments are part of a longer line
 }
 
+// storer stores a new task: Store.Put, or Queue.PutOffered.
+type storer func(ctx context.Context, t tasks.Task) error
+
 // admit checks the limits for a task that gets a handle, and stores it. changing is held.
-func (r *Runner) admit(ctx context.Context, run *Run) error {
+func (r *Runner) admit(ctx context.Context, run *Run, store storer) error {
 	if err := r.addLive(run); err != nil {
 		return r.refused(run, err)
 	}
@@ -134,7 +137,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 	run.mu.Unlock()
 	// A task is stored before its handle is sent.
 	task := run.Task()
-	if err := r.store.Put(ctx, task); err != nil {
+	if err := store(ctx, task); err != nil {
 		r.forget(run)
 		return r.refused(run, err)
 	}
@@ -152,7 +155,7 @@ func (r *Runner) admit(ctx context.Context, run *Run) error {
 func (r *Run) Promote(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	err := r.promote(ctx, false)
+	err := r.promote(ctx, false, r.runner.store.Put)
 	if err == nil && !r.known && r.away() { // its worker knows it as Attached
 		_, err = r.setNotes(ctx, map[string]any{tasks.HandedNote: true})
 	}
@@ -167,11 +170,11 @@ func (r *Run) Promote(ctx context.Context) error {
 func (r *Run) Keep(ctx context.Context) error {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	return r.promote(ctx, true)
+	return r.promote(ctx, true, r.runner.store.Put)
 }
 
 // promote stores a run that has no handle, so that it has one. changing is held.
-func (r *Run) promote(ctx context.Context, worked bool) error {
+func (r *Run) promote(ctx context.Context, worked bool, store storer) error {
 	r.mu.Lock()
 	r.task.Ending = r.task.Ending || worked
 	over, has := r.phase >= ending, r.kept
@@ -183,7 +186,7 @@ func (r *Run) promote(ctx context.Context, worked bool) error {
 		return nil
 	}
 	// An end that starts from now on waits for changing, and then finds the handle.
-	if err := r.runner.admit(ctx, r); err != nil {
+	if err := r.runner.admit(ctx, r, store); err != nil {
 		return err
 	}
 	if has == hidden {

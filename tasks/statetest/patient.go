@@ -87,6 +87,10 @@ func (p patientQueue) Offer(ctx context.Context, id string, o tasks.Offer) error
 	return again(ctx, func() error { return p.Queue.Offer(ctx, id, o) })
 }
 
+func (p patientQueue) PutOffered(ctx context.Context, t tasks.Task, o tasks.Offer) error {
+	return again(ctx, func() error { return p.Queue.PutOffered(ctx, t, o) })
+}
+
 func (p patientQueue) Announce(ctx context.Context, w *tasks.Worker) error {
 	return again(ctx, func() error { return p.Queue.Announce(ctx, w) })
 }

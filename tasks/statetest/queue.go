@@ -42,6 +42,17 @@ const class = "builds"
 // offer starts a task of a runner that waits for a worker.
 func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 	t.Helper()
+	return offerSpec(t, r, o, run.Spec{Tool: "build", Handle: true})
+}
+
+// offerCall is offer for a call without a handle, of which nothing is stored before it waits.
+func offerCall(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
+	t.Helper()
+	return offerSpec(t, r, o, run.Spec{Tool: "build"})
+}
+
+func offerSpec(t *testing.T, r *run.Runner, o tasks.Offer, spec run.Spec) *run.Run {
+	t.Helper()
 	o.Class = class
 	if o.Timeout == 0 {
 		o.Timeout = time.Minute
@@ -49,10 +60,8 @@ func offer(t *testing.T, r *run.Runner, o tasks.Offer) *run.Run {
 	if o.Arguments == nil {
 		o.Arguments = json.RawMessage(`{}`)
 	}
-	run, err := r.Start(t.Context(),
-		run.Spec{Tool: "build", Handle: true, Work: func(ctx context.Context, task *run.Run) run.Done {
-			return run.Done{Err: task.Offer(ctx, o)}
-		}})
+	spec.Work = func(ctx context.Context, task *run.Run) run.Done { return run.Done{Err: task.Offer(ctx, o)} }
+	run, err := r.Start(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +80,7 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: worker, Owner: owner})
 	task, second := offer(t, a, tasks.Offer{Arguments: json.RawMessage(`{"target":"all"}`)}),
-		offer(t, a, tasks.Offer{})
+		offerCall(t, a, tasks.Offer{})
 	for n, waits := range []*run.Run{task, second} {
 		want := fmt.Sprintf("waiting for a worker of class %s: %d before it", class, n)
 		Eventually(t, func() bool {
@@ -116,16 +125,20 @@ func runsElsewhere(t *testing.T, front, worker tasks.Queues) {
 func cancelledInLine(t *testing.T, front, worker tasks.Queues) {
 	a, b := NewRunner(t, run.Options{State: front, Owner: owner}),
 		NewRunner(t, run.Options{State: worker, Owner: owner})
-	here := offer(t, a, tasks.Offer{})
-	elsewhere := offer(t, a, tasks.Offer{})
-	kept := offer(t, a, tasks.Offer{})
-	if _, err := a.Cancel(t.Context(), here.ID()); err != nil {
-		t.Error(err)
+	here, hereToo := offer(t, a, tasks.Offer{}), offerCall(t, a, tasks.Offer{})
+	elsewhere, elsewhereToo := offer(t, a, tasks.Offer{}), offerCall(t, a, tasks.Offer{})
+	kept := offerCall(t, a, tasks.Offer{})
+	for _, run := range []*run.Run{here, hereToo} {
+		if _, err := a.Cancel(t.Context(), run.ID()); err != nil {
+			t.Error(err)
+		}
 	}
-	if got, err := b.Cancel(t.Context(), elsewhere.ID()); err != nil || got.Status != mcp.TaskCancelled {
-		t.Errorf("%+v, %v", got, err)
+	for _, run := range []*run.Run{elsewhere, elsewhereToo} {
+		if got, err := b.Cancel(t.Context(), run.ID()); err != nil || got.Status != mcp.TaskCancelled {
+			t.Errorf("%+v, %v", got, err)
+		}
 	}
-	for _, run := range []*run.Run{here, elsewhere} {
+	for _, run := range []*run.Run{here, hereToo, elsewhere, elsewhereToo} {
 		<-run.Ended()
 		if got := run.Task(); got.Status != mcp.TaskCancelled {
 			t.Errorf("%+v", got)
@@ -143,12 +156,14 @@ func cancelledInLine(t *testing.T, front, worker tasks.Queues) {
 
 // A task that no worker takes in time fails, and says so.
 func nobodyComes(t *testing.T, front, _ tasks.Queues) {
-	run := offer(t, NewRunner(t, run.Options{State: front, Owner: owner}),
-		tasks.Offer{Timeout: 10 * time.Millisecond})
-	<-run.Ended()
-	if got := run.Task(); got.Status != mcp.TaskFailed ||
-		!strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
-		t.Errorf("%+v", got)
+	a := NewRunner(t, run.Options{State: front, Owner: owner})
+	for _, offer := range []func(*testing.T, *run.Runner, tasks.Offer) *run.Run{offer, offerCall} {
+		run := offer(t, a, tasks.Offer{Timeout: 10 * time.Millisecond})
+		<-run.Ended()
+		if got := run.Task(); got.Status != mcp.TaskFailed ||
+			!strings.Contains(got.StatusMessage, "no worker of class builds has taken it within 10ms") {
+			t.Errorf("%+v", got)
+		}
 	}
 }
 
@@ -189,8 +204,9 @@ func eachOnce(t *testing.T, front, worker tasks.Queues) {
 			}
 		})
 	}
-	for range many {
+	for range many / 2 {
 		offer(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
+		offerCall(t, NewRunner(t, run.Options{State: front, Owner: owner}), tasks.Offer{})
 	}
 	Eventually(t, func() bool { mu.Lock(); defer mu.Unlock(); return len(begun) == many })
 	stop()
