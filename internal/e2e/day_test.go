@@ -347,7 +347,7 @@ func (d *day) touch(p *dayProject) {
 func (d *day) rewrite(p *dayProject) {
 	file := filepath.Join(p.dir, "runnel.yaml")
 	d.write(file, p.config.text)
-	if len(p.flags) == 0 { // it was found, and has to be trusted
+	if p.trusts {
 		if said, err := d.command(p.dir, "trust", file).CombinedOutput(); err != nil {
 			d.fail("%s: %v\n%s", p.config.name, err, said)
 		}
@@ -475,7 +475,7 @@ func (d *day) checkExpired() {
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		left := 0
 		for _, task := range d.listed() {
-			if task.TTL <= time.Duration(history.Age).Milliseconds() { // the manual's steps last longer
+			if task.TTL <= time.Duration(history.Age).Milliseconds() { // steps last longer (open)
 				left++
 			}
 		}

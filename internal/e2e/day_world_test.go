@@ -24,6 +24,8 @@ type dayProject struct {
 	dir   string
 	flags []string // of its runnels
 
+	trusts bool // the config is found, and has to be trusted
+
 	mu     sync.RWMutex // held for reading while a host makes calls, for writing while the config changes
 	config *dayConfig
 	marker string // a tool that only this config has
@@ -204,8 +206,10 @@ func (d *day) serve(dir string, args ...string) *httpServer {
 // open makes the projects and lets the hosts come.
 func (d *day) open() {
 	found, named := filepath.Join(d.dir, "found"), filepath.Join(d.dir, "named")
-	d.projects = []*dayProject{{dir: found},
-		{dir: named, flags: []string{"--config", filepath.Join(named, "runnel.yaml")}}}
+	// Otherwise steps last a week, as calls stay in the history, and cannot be told from them (checkExpired).
+	longer := []string{"--set", "tasks.maxTtl=240h"}
+	d.projects = []*dayProject{{dir: found, flags: longer, trusts: true},
+		{dir: named, flags: append(longer, "--config", filepath.Join(named, "runnel.yaml"))}}
 	for i, p := range d.projects {
 		d.configure(p, d.configs[i])
 	}
