@@ -194,8 +194,23 @@ func (f Files) Add(file string, text []byte) (path string, err error) {
 		return "", err
 	}
 	line, _ := json.Marshal(record{path, hash(text)})
-	// A half-written record trusts nothing.
-	return path, os.WriteFile(filepath.Join(dir, hash([]byte(path))), append(line, '\n'), 0o600)
+	return path, replace(filepath.Join(dir, hash([]byte(path))), append(line, '\n'))
+}
+
+// replace writes a record whole: a runnel that starts at that moment reads the one before or this one.
+func replace(file string, text []byte) error {
+	part, err := os.CreateTemp(filepath.Dir(filepath.Dir(file)), ".trusted-*") // mode 0600; List does not see it
+	if err != nil {
+		return err
+	}
+	_, err = part.Write(text)
+	if err = errors.Join(err, part.Close()); err == nil {
+		err = os.Rename(part.Name(), file)
+	}
+	if err != nil {
+		_ = os.Remove(part.Name())
+	}
+	return err
 }
 
 // List returns the trusted files, one per line, with a remark if a file has changed since.
