@@ -149,6 +149,65 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	}
 }
 
+// A server that has lost the task of a call, when it was killed for example, is told from one whose tool has
+// refused the arguments: the error of the latter is the call's own.
+func TestServerLosesTask(t *testing.T) {
+	const unknown = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"task not found"}}`
+	const refused = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"a is missing"}}`
+	for name, c := range map[string]struct {
+		era         rpc.Era
+		gets        []string // the answers to tasks/get, the last of them for ever
+		result      string   // the answer to tasks/result
+		want        string
+		wantsTheirs bool
+	}{
+		"2025, lost": {rpc.Handshake, []string{`{"taskId":"t","status":"completed"}`, ""}, unknown,
+			"the task has expired: the server does not know it any more", false},
+		"2025, refused": {rpc.Handshake, []string{`{"taskId":"t","status":"failed"}`}, refused, "a is missing", true},
+		"2026, lost": {rpc.Stateless, []string{`{"taskId":"t","status":"completed"}`, ""}, "",
+			"the task has expired: the server does not know it any more", false},
+		"2026, refused": {rpc.Stateless,
+			[]string{`{"taskId":"t","status":"failed","error":{"code":-32602,"message":"a is missing"}}`}, "",
+			"a is missing", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				client := play(t, c.era, func(s *played, m received) {
+					switch m.Method {
+					case "tools/call":
+						s.result(m, `{"resultType":"task","taskId":"t","task":{"taskId":"t","status":"working"}}`)
+					case "tasks/get":
+						answer := c.gets[0]
+						if len(c.gets) > 1 {
+							c.gets = c.gets[1:]
+						}
+						if answer == "" {
+							s.send(unknown, m.ID)
+						} else {
+							s.result(m, "%s", answer)
+						}
+					case "tasks/result":
+						s.send(c.result, m.ID)
+					}
+				})
+				call := Params{}
+				if c.era == rpc.Handshake {
+					call.Task = &mcp.TaskMetadata{}
+				}
+				select {
+				case err := <-follow(t.Context(), client, call, Options{}):
+					_, theirs := errors.AsType[*rpc.Error](err)
+					if err == nil || !strings.Contains(err.Error(), c.want) || theirs != c.wantsTheirs {
+						t.Errorf("%v, an error of the server: %t", err, theirs)
+					}
+				case <-time.After(time.Minute):
+					t.Error("the call goes on")
+				}
+			})
+		})
+	}
+}
+
 // Missing output is fetched when the answer to a poll does not have it, and not before: if two answers are on
 // their way, neither shows what is missing.
 func TestFetchesBesideAPoll(t *testing.T) {

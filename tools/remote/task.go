@@ -63,11 +63,27 @@ func (c *Call) await(ctx context.Context, capabilities any) error {
 	}
 }
 
+// errUnknown is the error of a call whose task its server has lost. Such a server refuses the id, in words that
+// a client of this runnel would take for those of this runnel about its own task.
+var errUnknown = errors.New("the task has expired: the server does not know it any more")
+
+// refusesParams reports whether a server has refused the params of a request.
+func refusesParams(err error) bool {
+	e, ok := errors.AsType[*rpc.Error](err)
+	return ok && e.Code == mcp.CodeInvalidParams
+}
+
+// unknown reports whether the server does not know the task. A refused tasks/result alone does not say so: it
+// may be how the call has ended (2025-11-25 tasks, "Result Retrieval").
+func (c *Call) unknown(ctx context.Context) bool {
+	return refusesParams(c.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, nil))
+}
+
 // result gets the result of a task that has ended.
 func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 	switch end, message := c.tracker.End(); {
 	case end == tracker.Expired:
-		return nil, errors.New("the task has expired: the server does not know it any more")
+		return nil, errUnknown
 	case end == tracker.Cancelled && ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case end == tracker.Cancelled:
@@ -79,8 +95,11 @@ func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 			Error  *rpc.Error      `json:"error"`
 		}
 		err := c.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &got)
-		if err == nil && got.Error != nil {
-			err = got.Error
+		switch {
+		case refusesParams(err):
+			return nil, errUnknown
+		case err == nil && got.Error != nil:
+			return nil, got.Error
 		}
 		return got.Result, err
 	}
@@ -88,6 +107,9 @@ func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 	c.awaitResult()
 	select {
 	case end := <-c.early:
+		if refusesParams(end.err) && c.unknown(ctx) {
+			return nil, errUnknown
+		}
 		return end.result, end.err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -172,10 +194,9 @@ func (c *Call) poll(ctx context.Context, before time.Duration) time.Duration {
 		PollInterval int64 `json:"pollInterval"`
 	}
 	err := c.client.Call(ctx, "tasks/get", mcp.TaskParams{TaskID: c.tracker.TaskID()}, &state)
-	var e *rpc.Error
 	switch {
-	case errors.As(err, &e) && e.Code == mcp.CodeInvalidParams:
-		c.tracker.Finish(tracker.Expired, e.Message)
+	case refusesParams(err):
+		c.tracker.Finish(tracker.Expired, errUnknown.Error())
 		return before
 	case err != nil:
 		return before
