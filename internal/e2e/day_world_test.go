@@ -206,7 +206,7 @@ func (d *day) serve(dir string, args ...string) *httpServer {
 // open makes the projects and lets the hosts come.
 func (d *day) open() {
 	found, named := filepath.Join(d.dir, "found"), filepath.Join(d.dir, "named")
-	// Otherwise steps last a week, as calls stay in the history, and cannot be told from them (checkExpired).
+	// Otherwise steps last a week, as long as calls stay in the history, and checkExpired counts them as calls.
 	longer := []string{"--set", "tasks.maxTtl=240h"}
 	d.projects = []*dayProject{{dir: found, flags: longer, trusts: true},
 		{dir: named, flags: append(longer, "--config", filepath.Join(named, "runnel.yaml"))}}

@@ -30,8 +30,8 @@ func (r *Run) Detach(ctx context.Context, start func() error) error {
 	return r.handOver(ctx, away, nil, start)
 }
 
-// handOver is Detach to a place. put, if it is not nil, stores a task of which nothing is stored yet as one
-// that start has handed over.
+// handOver is Detach to a place. put, unless it is nil, stores a task of which nothing is stored yet, as one
+// that is handed over: then start is not called.
 func (r *Run) handOver(ctx context.Context, to place, put storer, start func() error) error {
 	if r.runner.shared == nil {
 		return errAlone
