@@ -258,17 +258,37 @@ func inTurn(q tasks.Queues) bool {
 	return !dying
 }
 
-// taken counts the priorities of the next n tasks of an owner that a worker gets.
-func taken(t *testing.T, worker tasks.Queues, n int) map[tasks.Priority]int {
+// looker looks for tasks that wait, and counts each once: while servers die an acknowledgement may be lost,
+// and a task that no worker has taken comes again.
+type looker struct {
+	worker tasks.Queues
+	seen   map[string]bool
+}
+
+func (l looker) next(t *testing.T, owners ...string) *tasks.Offered {
 	t.Helper()
-	count := map[tasks.Priority]int{}
-	for range n {
-		o, err := worker.Next(t.Context(), []string{owner}, []string{class})
+	for {
+		o, err := l.worker.Next(t.Context(), owners, []string{class})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Done()
-		count[o.Priority]++
+		if !l.seen[o.Task.ID] {
+			l.seen[o.Task.ID] = true
+			return o
+		}
+		if inTurn(l.worker) {
+			t.Errorf("%s comes again", o.Task.ID)
+		}
+	}
+}
+
+// taken counts the priorities of the next n tasks of an owner that a worker gets.
+func (l looker) taken(t *testing.T, n int) map[tasks.Priority]int {
+	t.Helper()
+	count := map[tasks.Priority]int{}
+	for range n {
+		count[l.next(t, owner).Priority]++
 	}
 	return count
 }
@@ -285,14 +305,10 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 		seen, err := a.Get(t.Context(), low.ID())
 		return err == nil && strings.HasSuffix(seen.StatusMessage, ": 9 before it")
 	})
-	got := taken(t, worker, 5)
-	for owners := []string{owner, "other"}; got["other"] < 2; {
-		o, err := worker.Next(t.Context(), owners, []string{class})
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Done()
-		if o.Task.Owner == owner {
+	l := looker{worker, map[string]bool{}}
+	got := l.taken(t, 5)
+	for got["other"] < 2 {
+		if o := l.next(t, owner, "other"); o.Task.Owner == owner {
 			got[o.Priority]++
 		} else {
 			got["other"]++
@@ -302,7 +318,7 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 	if left < 2 && inTurn(worker) {
 		t.Errorf("two of the other owner were taken when %d were left: %v", left, got)
 	}
-	for p, n := range taken(t, worker, left) {
+	for p, n := range l.taken(t, left) {
 		got[p] += n
 	}
 	if got[tasks.PriorityHigh] != 6 || got[""] != 3 || got[tasks.PriorityLow] != 1 {
@@ -314,17 +330,18 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 func aShareForTheLow(t *testing.T, front, worker tasks.Queues) {
 	a := NewRunner(t, run.Options{State: front, Owner: owner, Limits: tasks.Limits{MaxLive: 100}})
 	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityLow: 3, tasks.PriorityHigh: 30})
-	if got := taken(t, worker, 20); got[tasks.PriorityLow] != 2 && inTurn(worker) {
+	l := looker{worker, map[string]bool{}}
+	if got := l.taken(t, 20); got[tasks.PriorityLow] != 2 && inTurn(worker) {
 		t.Errorf("of 20: %v", got)
 	}
-	taken(t, worker, 13)
+	l.taken(t, 13)
 	for try := 1; ; try++ { // a worker may hear of the high one some takes after it was offered
 		offerEach(t, a, map[tasks.Priority]int{tasks.PriorityNormal: 2})
-		taken(t, worker, 2) // one of them after a look for high ones, which finds none
+		l.taken(t, 2) // one of them after a look for high ones, which finds none
 		offerEach(t, a, map[tasks.Priority]int{tasks.PriorityNormal: 5, "a newer one": 3})
 		offer(t, a, tasks.Offer{Priority: tasks.PriorityHigh})
-		early := taken(t, worker, 3)[tasks.PriorityHigh] == 1
-		taken(t, worker, 6)
+		early := l.taken(t, 3)[tasks.PriorityHigh] == 1
+		l.taken(t, 6)
 		if early {
 			return
 		}

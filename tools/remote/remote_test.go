@@ -149,8 +149,8 @@ func TestCancelledCallLeavesNothingOpen(t *testing.T) {
 	}
 }
 
-// A server that has lost the task of a call, when it was killed for example, is not one whose tool has refused
-// the arguments: only the latter's error is the call's own.
+// A server that has lost the task of a call, when it was killed for example, is not one whose tool has
+// refused the arguments: only the latter's error is the call's own.
 func TestServerLosesTask(t *testing.T) {
 	const unknown = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"task not found"}}`
 	const refused = `{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"a is missing"}}`

@@ -63,8 +63,8 @@ func (c *Call) await(ctx context.Context, capabilities any) error {
 	}
 }
 
-// errUnknown is the error of a call whose task its server has lost. Such a server refuses the id, in words that
-// a client of this runnel would take for those of this runnel about its own task.
+// errUnknown is the error of a call whose task its server has lost. Such a server refuses the id, in words
+// that a client of this runnel would take for those of this runnel about its own task.
 var errUnknown = errors.New("the task has expired: the server does not know it any more")
 
 // refusesParams reports whether a server has refused the params of a request.
