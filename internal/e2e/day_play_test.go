@@ -230,7 +230,7 @@ func (c *dayCall) wait() (result string, ok bool) {
 	if c.way == "start_task" || c.way == "handed over" {
 		return c.gather()
 	}
-	id := fmt.Sprintf(`"taskId":%q`, c.id)
+	id, cutOff := fmt.Sprintf(`"taskId":%q`, c.id), false
 	for deadline := time.Now().Add(watchdog); ; time.Sleep(dayPoll) {
 		a, err := h.ask("tasks/get", "", id)
 		if err != nil {
@@ -252,6 +252,10 @@ func (c *dayCall) wait() (result string, ok bool) {
 			_, _ = h.ask("tasks/update", "",
 				fmt.Sprintf(`%s,"inputResponses":%s`, id, dayResponses(task.InputRequests)))
 		}
+		if task.Status == mcp.TaskInputRequired && strings.Contains(task.StatusMessage, dayCutOff) && !cutOff {
+			cutOff = true
+			_, _ = h.ask("tasks/cancel", "", id)
+		}
 		if task.Status.Terminal() {
 			status := task.Status
 			if h.profile.stateless {
@@ -260,11 +264,11 @@ func (c *dayCall) wait() (result string, ok bool) {
 					status = mcp.TaskFailed // which is completed in this era
 				}
 				h.d.ended(c, string(status), task.StatusMessage)
-				return result, true
+				return result, !cutOff
 			}
 			h.d.ended(c, string(status), task.StatusMessage)
 			a, err := h.ask("tasks/result", "", id)
-			return h.d.comparable(a, ""), err == nil
+			return h.d.comparable(a, ""), err == nil && !cutOff
 		}
 		if time.Now().After(deadline) {
 			h.d.fail("%v: is %s, %q, after %v\n%s", c, task.Status, task.StatusMessage, watchdog, h.log())
@@ -276,11 +280,15 @@ func (c *dayCall) wait() (result string, ok bool) {
 	}
 }
 
+// dayCutOff is part of the question whether a step that was cut off with its runnel runs again. Its user gives
+// up such a call.
+const dayCutOff = " was cut off while it ran."
+
 var dayLastLine = regexp.MustCompile(`(?s)^(.*?)\n?\[([^\]\n]*)\]$`)
 
 // gather fetches a task's output with get_task_result, in as many pieces as it comes in.
 func (c *dayCall) gather() (result string, ok bool) {
-	output := ""
+	output, cutOff := "", false
 	for deadline := time.Now().Add(watchdog); ; {
 		a, err := c.host.ask("tools/call", "",
 			fmt.Sprintf(`"name":"get_task_result","arguments":{"task_id":%q,"wait_ms":%d}`, c.id,
@@ -303,6 +311,12 @@ func (c *dayCall) gather() (result string, ok bool) {
 			said, last = m[1], m[2]
 		}
 		output += said + "\n"
+		if r.Meta.Ours.Status == string(mcp.TaskInputRequired) && !cutOff &&
+			strings.Contains(r.Content[0].Text, dayCutOff) {
+			cutOff = true
+			_, _ = c.host.ask("tools/call", "",
+				fmt.Sprintf(`"name":"cancel_task","arguments":{"task_id":%q}`, c.id))
+		}
 		if status := r.Meta.Ours.Status; status != "working" && status != "input_required" {
 			c.host.d.ended(c, status, last)
 			for _, item := range r.Content[1:] {
@@ -312,7 +326,7 @@ func (c *dayCall) gather() (result string, ok bool) {
 				// A line end stands before each last line, whether the piece has ended a line or not.
 				output = strings.ReplaceAll(output, "\n", "")
 			}
-			return c.host.d.plain(output + "\n[" + last + "]"), true
+			return c.host.d.plain(output + "\n[" + last + "]"), !cutOff
 		}
 		if time.Now().After(deadline) {
 			c.host.d.fail("%v: %s after %v", c, said, watchdog)
