@@ -109,13 +109,15 @@ func TestRoundsWithoutOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 2 {
 			var cancelled atomic.Bool
-			own := partials.NewLog(nil)
+			own, begun := partials.NewLog(nil), make(chan struct{})
 			others := []tools.Tool{
 				tools.Func("my.add", "Adds.", func(context.Context, struct{}, *tools.Output) (*mcp.CallToolResult, error) {
+					<-begun // otherwise the other one need not begin
 					own.Close()
 					return mcp.Result("3"), nil
 				}),
 				tools.Func("slow", "Waits.", func(ctx context.Context, _ struct{}, _ *tools.Output) (*mcp.CallToolResult, error) {
+					close(begun)
 					<-ctx.Done()
 					cancelled.Store(true)
 					return nil, context.Cause(ctx)
