@@ -162,7 +162,9 @@ func TestServerLosesTask(t *testing.T) {
 		wantsTheirs bool
 	}{
 		"2025, lost": {rpc.Handshake, []string{`{"taskId":"t","status":"completed"}`, ""}, unknown,
-			"the task has expired: the server does not know it any more", false},
+			"the task has expired: the server does not know it any more: task not found", false},
+		"2025, refused and forgotten": {rpc.Handshake, []string{`{"taskId":"t","status":"failed"}`, ""}, refused,
+			"a is missing", false},
 		"2025, refused": {rpc.Handshake, []string{`{"taskId":"t","status":"failed"}`}, refused, "a is missing", true},
 		"2026, lost": {rpc.Stateless, []string{`{"taskId":"t","status":"completed"}`, ""}, "",
 			"the task has expired: the server does not know it any more", false},

@@ -107,8 +107,8 @@ func (c *Call) result(ctx context.Context) (json.RawMessage, error) {
 	c.awaitResult()
 	select {
 	case end := <-c.early:
-		if refusesParams(end.err) && c.unknown(ctx) {
-			return nil, errUnknown
+		if refusesParams(end.err) && c.unknown(ctx) { // some servers forget a task whose result they have given
+			return nil, fmt.Errorf("%w: %v", errUnknown, end.err)
 		}
 		return end.result, end.err
 	case <-ctx.Done():
