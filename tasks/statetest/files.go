@@ -70,10 +70,13 @@ func read(t *testing.T, s tasks.State, id string, contents ...[]byte) {
 		for _, from := range []int{0, len(content) / 2, 1, len(content) - 1, 2, len(content) / 3,
 			len(content)} {
 			from = max(from, 0)
-			if _, err := r.Seek(int64(from), io.SeekStart); err != nil {
-				t.Fatal(err)
-			}
-			got, err := io.ReadAll(r)
+			var got []byte
+			err := again(t.Context(), func() (err error) {
+				if _, err = r.Seek(int64(from), io.SeekStart); err == nil {
+					got, err = io.ReadAll(r)
+				}
+				return err
+			})
 			if err != nil || !bytes.Equal(got, content[min(from, len(content)):]) {
 				t.Errorf("file %d from %d: %d bytes, want %d, %v", i, from, len(got), len(content)-from, err)
 			}
