@@ -280,6 +280,27 @@ func TestOwnersAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A runnel that dies after it has made the first stream of an owner does not lock the others out.
+func TestMakerDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits until the maker counts as dead: make race runs it")
+	}
+	t.Parallel()
+	url := startServer(t, t.TempDir(), 0).ClientURL()
+	maker := newState(t, url)
+	sp, err := maker.space(t.Context(), statetest.Working("a").Owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sp.c.js.DeleteStream(t.Context(), sp.leaseName); err != nil {
+		t.Fatal(err)
+	}
+	if err := maker.Close(); err != nil {
+		t.Fatal(err)
+	}
+	statetest.Put(t, newState(t, url), statetest.Working("a"))
+}
+
 // The limits are exact in a cluster, too.
 func TestLimitsInCluster(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func (c *connection) Open(ctx context.Context, of *engine.Space) (engine.Driver,
 
 func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stream, err error) {
 	share, least := int64(-1), int64(leastBytes)
-	patience := time.Now().Add(givingBack)
+	begun := time.Now()
 	limited := func(ctx context.Context, o *jetstream.StreamConfig) (err error) {
 		if share < 0 {
 			share, err = sp.share(ctx)
@@ -60,44 +60,68 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 		o.MaxBytes, o.Metadata[makerMember] = share, sp.Keeper
 		return err
 	}
+	byMaker := func(context.Context, *jetstream.StreamConfig) error {
+		info := stream.CachedInfo()
+		if sp.hasMade(stream) || info.TimeStamp.Sub(info.Created) > makerTimeout { // the server's clock, both
+			return nil
+		}
+		return errBeingMade
+	}
 	for {
 		stream, err = sp.openStream(ctx, sp.name, sp.root+">", limited)
 		if err == nil {
-			leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">",
-				func(context.Context, *jetstream.StreamConfig) error { return nil })
-			if err == nil {
+			if leases, err = sp.openStream(ctx, sp.leaseName, sp.alive+">", byMaker); err == nil {
 				return stream, leases, nil
 			}
 		}
 		refused, ok := errors.AsType[*jetstream.APIError](err)
-		if !ok || !isFull(refused) {
-			return nil, nil, err
-		}
-		// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
-		// that is made or changed, until some of it is given back.
-		if stream != nil {
-			if err := sp.giveBack(ctx, stream); err != nil {
+		switch {
+		case errors.Is(err, errBeingMade):
+			err = unreachable(err)
+		case ok && isFull(refused):
+			// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
+			// that is made or changed, until some of it is given back.
+			err = explain(refused)
+			if stream != nil {
+				if err := sp.giveBack(ctx, stream); err != nil {
+					return nil, nil, err
+				}
+			}
+			share /= 2 // other streams may have reserved more, or the disk is small
+			if share >= least && sp.c.o.MaxBytes == 0 {
+				continue
+			}
+			if share > 0 && least == leastShare {
+				share = 0 // no limit
+				continue
+			}
+			if time.Since(begun) > givingBack {
 				return nil, nil, err
 			}
-		}
-		share /= 2 // other streams may have reserved more, or the disk is small
-		switch {
-		case share >= least && sp.c.o.MaxBytes == 0:
-		case share > 0 && least == leastShare:
-			share = 0 // no limit
-		case time.Now().After(patience) || !pause.For(ctx, writeAgain):
-			return nil, nil, explain(refused)
+		case ok && refused.ErrorCode == notCreated && time.Since(begun) < givingBack:
 		default:
-			share = -1
+			return nil, nil, err
 		}
+		if !pause.For(ctx, writeAgain) {
+			return nil, nil, err
+		}
+		share = -1
 	}
+}
+
+// errBeingMade says that another process has made the stream of an owner's tasks, and none for leases yet.
+var errBeingMade = errors.New("another process is opening the state")
+
+// hasMade reports whether this process has made a stream of tasks. It alone makes the one for leases, which
+// says that the servers have room for both: another process could make it while this one gives back.
+func (sp *space) hasMade(stream jetstream.Stream) bool {
+	return stream.CachedInfo().Config.Metadata[makerMember] == sp.Keeper
 }
 
 // giveBack deletes the stream of an owner that has none for leases, so that nothing was stored yet, if this
 // process has made it.
 func (sp *space) giveBack(ctx context.Context, stream jetstream.Stream) error {
-	info := stream.CachedInfo()
-	if info.Config.Metadata[makerMember] != sp.Keeper || info.State.Msgs > 0 {
+	if !sp.hasMade(stream) || stream.CachedInfo().State.Msgs > 0 {
 		return nil
 	}
 	_, err := sp.c.js.Stream(ctx, sp.leaseName)
@@ -116,6 +140,9 @@ const (
 	defaultShare = 10 << 30
 	// givingBack is how long others may take to give back what was reserved twice.
 	givingBack = 2 * time.Second
+	// makerTimeout is how long the process that has made an owner's first stream may take to make the second.
+	// After that it counts as dead, and another one makes it.
+	makerTimeout = 5 * time.Second
 	// leastShare is the smallest limit. Servers with less room than that have none.
 	leastShare = 256 << 20
 )
@@ -211,9 +238,10 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string,
 			MaxConsumers: 1,
 			Metadata:     map[string]string{schemaMember: schema, ownerMember: sp.Owner},
 		}
-		if err = special(ctx, &config); err == nil {
-			stream, err = js.CreateStream(ctx, config)
+		if err := special(ctx, &config); err != nil {
+			return nil, err
 		}
+		stream, err = js.CreateStream(ctx, config)
 		// Another runnel was quicker, with other options.
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			stream, err = js.Stream(ctx, name)

@@ -23,7 +23,10 @@ func explain(err *jetstream.APIError) error {
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}
 }
 
-const noPeers = 10005 // some nodes are away, or have no room for a stream
+const (
+	noPeers    = 10005 // some nodes are away, or have no room for a stream
+	notCreated = 10049 // a stream of this name is being deleted, or the disk refuses its folder
+)
 
 // isFull reports whether a server has no room for a message, or for a stream.
 func isFull(err *jetstream.APIError) bool {
