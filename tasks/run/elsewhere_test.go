@@ -487,23 +487,27 @@ func (s *slow) Ask(context.Context, string) error {
 // A task that its ttl ends, and not the cancel that comes at the same time, is not told as cancelled: its own
 // client hears that it failed.
 func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
-	var clock run.WallClock
-	dir := t.TempDir()
-	there := statetest.NewRunner(t,
-		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
-			TTL: time.Hour}.WithClock(clock.Now))
-	here := statetest.NewRunner(t, run.Options{
-		State:      fake.State(&slow{statetest.Shared(openStore(t, sqlite.Options{Dir: dir, Now: clock.Now})), &clock}),
-		AskTimeout: 20 * time.Second,
-	}.WithClock(clock.Now))
-	r := statetest.Start(t, there, statetest.UntilDone)
-	r.Delivered()
-	if task, err := here.Cancel(t.Context(), r.ID()); !errors.Is(err, tasks.ErrNotFound) {
-		t.Errorf("cancelled as %s, %v", task.Status, err)
-	}
-	<-r.Ended()
-	if task := r.Task(); task.Status != mcp.TaskFailed || task.StatusMessage != run.ExpiredMessage {
-		t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
+	for name, ahead := range map[string]time.Duration{"before": 0, "after, as its canceller sees it": 2 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			var clock run.WallClock
+			now := func() time.Time { return clock.Now().Add(ahead) }
+			dir := t.TempDir()
+			there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+				TTL: time.Hour}.WithClock(clock.Now))
+			here := statetest.NewRunner(t, run.Options{
+				State:      fake.State(&slow{statetest.Shared(openStore(t, sqlite.Options{Dir: dir, Now: now})), &clock}),
+				AskTimeout: 20 * time.Second,
+			}.WithClock(now))
+			r := statetest.Start(t, there, statetest.UntilDone)
+			r.Delivered()
+			if task, err := here.Cancel(t.Context(), r.ID()); !errors.Is(err, tasks.ErrNotFound) {
+				t.Errorf("cancelled as %s, %v", task.Status, err)
+			}
+			<-r.Ended()
+			if task := r.Task(); task.Status != mcp.TaskFailed || task.StatusMessage != run.ExpiredMessage {
+				t.Errorf("ended as %s: %s", task.Status, task.StatusMessage)
+			}
+		})
 	}
 }
 

@@ -259,7 +259,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks
 	}
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
-	outlived := cancelled.Expired(r.o.now()) // its ttl, as a call without a handle does
+	// A call without a handle may outlive its ttl, and is deleted when it ends. Those on workers are not hidden.
+	deleted := working.Hidden || working.Worker != "" && cancelled.Expired(r.o.now())
 	if err := r.shared.Ask(ctx, id); err != nil {
 		return tasks.Task{}, err
 	}
@@ -272,8 +273,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks
 	}
 	if errors.Is(err, tasks.ErrNotFound) {
 		t = cancelled
-		if outlived || !t.Expired(r.o.now()) { // otherwise its ttl may have ended it, as failed
-			err = nil // a call without a handle is deleted when it ends
+		if deleted || !t.Expired(r.o.now()) { // otherwise its ttl may have ended it, as failed
+			err = nil
 		}
 	}
 	if err == nil && t.Status != mcp.TaskCancelled {

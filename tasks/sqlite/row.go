@@ -20,7 +20,8 @@ type row struct {
 }
 
 // taskColumns are the columns that scanTask reads.
-const taskColumns = "number, id, owner, tool, client, status, message, created, updated, ttl, merge, work IS NOT NULL, keeper, coalesce(length(outcome), 0) > 0"
+const taskColumns = "number, id, owner, tool, client, status, message, created, updated, ttl, merge, work IS NOT NULL, " +
+	"keeper, expires < 0 AND keeper IS NOT NULL, coalesce(length(outcome), 0) > 0"
 
 // scanTask reads taskColumns, and more if the query has more.
 func scanTask(scan func(...any) error, more ...any) (r row, err error) {
@@ -28,7 +29,7 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	var keeper sql.NullString
 	var stored bool
 	err = scan(append([]any{&r.number, &r.ID, &r.Owner, &r.Tool, &r.Client, &r.Status, &r.StatusMessage,
-		&created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &stored}, more...)...)
+		&created, &updated, &r.TTL, &r.Merge, &r.Detached, &keeper, &r.Hidden, &stored}, more...)...)
 	r.CreatedAt = time.Unix(0, created)
 	r.UpdatedAt = time.Unix(0, updated)
 	r.keeper = keeper.String
