@@ -40,7 +40,8 @@ func Resumes(variables json.RawMessage) string {
 func WaitsFor(t *Task) string {
 	switch {
 	case Answered(t.Variables):
-		return fmt.Sprintf("has the answer to %q, and goes on when a runnel with its tool runs", t.StatusMessage)
+		return fmt.Sprintf("has the answer to %q, and goes on when a runnel with its tool runs",
+			t.StatusMessage)
 	case Resumes(t.Variables) == "": // the question ends with the process that asks
 		return fmt.Sprintf("waits for its user to answer %q", t.StatusMessage)
 	}

@@ -58,7 +58,8 @@ func DecodeOutcome(encoded []byte) (*Outcome, *partials.Ending, error) {
 	if (s.Result == nil) == (s.Error == nil) || !isLine(encoded) {
 		return nil, nil, errors.New("its result cannot be read")
 	}
-	return &Outcome{Result: s.Result, Err: s.Error, Interrupted: s.Interrupted}, &partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
+	return &Outcome{Result: s.Result, Err: s.Error, Interrupted: s.Interrupted},
+		&partials.Ending{Rest: s.Rest, IsError: s.IsError}, nil
 }
 
 // DecodeVariables checks stored variables.

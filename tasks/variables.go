@@ -151,8 +151,8 @@ func checkVariables(patch json.RawMessage) error {
 // task: what it has done, and its questions. A State refuses them from every other process with ErrFenced,
 // also from one that ran the task before.
 func OfKeeper(patch []byte) bool {
-	return bytes.Contains(patch, []byte(`"`+WorkPrefix)) || bytes.Contains(patch, []byte(`"`+ResumeNote+`"`)) ||
-		bytes.Contains(patch, []byte(`"`+QuestionPrefix))
+	return bytes.Contains(patch, []byte(`"`+WorkPrefix)) ||
+		bytes.Contains(patch, []byte(`"`+ResumeNote+`"`)) || bytes.Contains(patch, []byte(`"`+QuestionPrefix))
 }
 
 // A process that has taken a task has no client. It stores questions and progress as notes: members of the

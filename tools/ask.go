@@ -56,7 +56,8 @@ func (c *Call) Confirm(ctx context.Context, tool, question string,
 	if c.Confirmed {
 		return nil, nil
 	}
-	answer, err := c.Ask(ctx, Question{Message: question, Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
+	answer, err := c.Ask(ctx, Question{Message: question,
+		Schema: json.RawMessage(`{"type":"object","properties":{}}`)})
 	switch {
 	case errors.Is(err, ErrCannotAsk) && mayRun:
 		return nil, nil

@@ -20,7 +20,8 @@ type Starter struct{ s *service }
 
 // NewStarter makes a Starter where no server is: Serve returns one, too.
 func NewStarter(registry *Registry, runner *run.Runner, log zerolog.Logger) *Starter {
-	return &Starter{&service{registry: registry, runner: runner, o: ServeOptions{Log: log, Source: noSource{}}}}
+	return &Starter{&service{registry: registry, runner: runner,
+		o: ServeOptions{Log: log, Source: noSource{}}}}
 }
 
 // StartTask starts a tool as a task with an id from tasks.NewID. The task is stored when StartTask returns.

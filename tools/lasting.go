@@ -33,8 +33,8 @@ const _ = uint(mcp.MaxContent - maxTurns*(6*maxQuestion+MaxQuestionSchema) -
 func (c *Call) AskLasting(ctx context.Context, name string, q Question) (answer Answer, done func(),
 	_ error) {
 	if len(q.Schema) > maxLastingSchema {
-		return Answer{}, nil, fmt.Errorf("the schema of a lasting question has %d bytes; the limit is %d", len(q.Schema),
-			maxLastingSchema)
+		return Answer{}, nil, fmt.Errorf("the schema of a lasting question has %d bytes; the limit is %d",
+			len(q.Schema), maxLastingSchema)
 	}
 	a := c.audience
 	select {

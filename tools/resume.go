@@ -39,7 +39,8 @@ func (c *Call) Resumes(ctx context.Context, key string) (refused string, _ error
 		return "an argument holds a secret, which is not stored", nil
 	}
 	if len(c.Arguments) > maxArguments {
-		return fmt.Sprintf("the arguments have %d bytes: more than %d are not stored", len(c.Arguments), maxArguments), nil
+		return fmt.Sprintf("the arguments have %d bytes: more than %d are not stored", len(c.Arguments),
+			maxArguments), nil
 	}
 	notes := map[string]any{tasks.ResumeNote: key}
 	if len(c.run.Task().Arguments) == 0 && len(c.Arguments) > len("{}") {
@@ -156,7 +157,8 @@ func (s *service) resumeCall(ctx context.Context, e *entry, id string) {
 	if long := rawjson.Member(t.Variables, tasks.WorkPrefix+argumentsNote); long != nil {
 		arguments = long
 	}
-	again := &service{registry: s.registry, runner: s.runner, o: s.o, taken: Detached{TaskID: id, Arguments: arguments}}
+	again := &service{registry: s.registry, runner: s.runner, o: s.o,
+		taken: Detached{TaskID: id, Arguments: arguments}}
 	d := again.deliver(nil, false, feed.ByResult)
 	d.audience.far = anyoneAsks
 	resumed, err := s.runner.Take(ctx, id, []byte(`{}`), again.spec(e, arguments, d, run.Spec{}))

@@ -143,7 +143,8 @@ func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *deliver
 	if c == nil || c.Version.Stateless {
 		turns = maxTurns
 	}
-	d := &delivery{audience: &audience{turn: make(chan struct{}, turns), lasting: make(chan struct{}, maxLasting)}}
+	d := &delivery{audience: &audience{turn: make(chan struct{}, turns),
+		lasting: make(chan struct{}, maxLasting)}}
 	d.Feed = feed.Feed{Caller: c, Handle: handle, Spelling: by, Options: s.o.feed()}
 	d.audience.current.Store(d)
 	return d

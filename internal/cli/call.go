@@ -185,7 +185,8 @@ func (c *call) notified(method string, params json.RawMessage) {
 // waits says that the task waits for an answer that no one is asked for here.
 func (c *call) waits(status json.RawMessage) {
 	var t mcp.Task
-	if json.Unmarshal(status, &t) == nil && t.Status == mcp.TaskInputRequired && uuid.Validate(t.TaskID) == nil {
+	if json.Unmarshal(status, &t) == nil && t.Status == mcp.TaskInputRequired &&
+		uuid.Validate(t.TaskID) == nil {
 		c.say(fmt.Sprintf("there is no terminal here to ask you on: %s (answer with: runnel tasks answer %s)",
 			term.Printable(t.StatusMessage), t.TaskID))
 	}

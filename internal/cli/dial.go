@@ -36,7 +36,8 @@ func (i *invocation) dial(cmd *cobra.Command,
 	}
 	for _, flag := range []string{"config", "tool", "selftest", "notify", "set"} {
 		if i.Options.From[flag] == "--"+flag {
-			return nil, nil, misuse(cmd, "--%s says what runnel itself serves: it does not go with another server", flag)
+			return nil, nil, misuse(cmd,
+				"--%s says what runnel itself serves: it does not go with another server", flag)
 		}
 	}
 	name, dial, err := i.server(cmd)

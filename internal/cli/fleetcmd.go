@@ -242,8 +242,8 @@ func fleetTable(views map[string]*fleetView, named bool) string {
 				workers = append(workers, w)
 			}
 			for _, t := range w.Tasks {
-				runs[key(&w)] = append(runs[key(&w)], fmt.Sprintf("%.8s %s%s since %s", t.ID, t.Tool, of(owner),
-					t.Since.Local().Format(time.TimeOnly)))
+				runs[key(&w)] = append(runs[key(&w)], fmt.Sprintf("%.8s %s%s since %s", t.ID, t.Tool,
+					of(owner), t.Since.Local().Format(time.TimeOnly)))
 			}
 		}
 	}
@@ -266,8 +266,8 @@ func fleetTable(views map[string]*fleetView, named bool) string {
 	for _, owner := range owners {
 		v := views[owner]
 		for _, class := range slices.Sorted(maps.Keys(v.Waiting)) {
-			text += fmt.Sprintf("%d%s waiting for a worker of class %s, the first since %s\n", v.Waiting[class],
-				of(owner), class, v.Since[class].Local().Format(time.DateTime))
+			text += fmt.Sprintf("%d%s waiting for a worker of class %s, the first since %s\n",
+				v.Waiting[class], of(owner), class, v.Since[class].Local().Format(time.DateTime))
 		}
 	}
 	for _, owner := range owners {

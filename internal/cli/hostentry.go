@@ -27,7 +27,8 @@ type entryFlags struct {
 func addEntryFlags(flags *pflag.FlagSet) *entryFlags {
 	e := &entryFlags{scope: serve.OneOf("user", "project")}
 	flags.SortFlags = false
-	flags.Var(e.scope, "scope", "`WHOSE` file: user (yours), project (that of the current directory, for everybody who works in it)")
+	flags.Var(e.scope, "scope",
+		"`WHOSE` file: user (yours), project (that of the current directory, for everybody who works in it)")
 	flags.StringVar(&e.name, "name", "runnel", "`NAME` of the server in the host")
 	flags.BoolVar(&e.dryRun, "dry-run", false, "show what would change in the file, and change nothing")
 	return e

@@ -154,7 +154,8 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 	}
 	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
 	if h.Here(hosts.This(i.Getenv)) == "" {
-		next = append(next, h.Title+" was not found on this machine: it will read the file once it is installed.")
+		next = append(next,
+			h.Title+" was not found on this machine: it will read the file once it is installed.")
 	}
 	return i.makeChange(entry, change,
 		fmt.Sprintf("%s: the server %s is in %s", h.Title, entry.name, change.Path), next...)

@@ -113,8 +113,8 @@ func noQuestion(v *run.View) error {
 	case t.Status == mcp.TaskInputRequired && tasks.Answered(t.Variables):
 		return fmt.Errorf("task %s %s", t.ID, tasks.WaitsFor(&t))
 	case t.Status == mcp.TaskInputRequired:
-		return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s", t.ID,
-			t.StatusMessage)
+		return fmt.Errorf("the question of task %s is answered by the client that has made the call: %s",
+			t.ID, t.StatusMessage)
 	}
 	return fmt.Errorf("task %s waits for no answer: it is %s", t.ID, t.Status)
 }

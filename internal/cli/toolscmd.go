@@ -90,7 +90,8 @@ speaks Streamable HTTP.`,
 			case i.Classes > 0:
 				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
 			default:
-				i.Say(zerolog.InfoLevel, "no tools: name one with --tool, or let runnel init propose a runnel.yaml")
+				i.Say(zerolog.InfoLevel,
+					"no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 			}
 			return nil
 		},

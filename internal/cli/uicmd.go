@@ -58,7 +58,8 @@ func (i *invocation) openBrowser(url string) {
 		return // xdg-open would try browsers of the terminal
 	}
 	if err := system.OpenURL(url, i.Env); err != nil {
-		i.Say(zerolog.WarnLevel, "runnel ui: open the address in your browser; it could not be opened for you: "+err.Error())
+		i.Say(zerolog.WarnLevel,
+			"runnel ui: open the address in your browser; it could not be opened for you: "+err.Error())
 	}
 }
 

@@ -82,7 +82,8 @@ func HandedBackUnknown(t *testing.T, open func() Queue) {
 	waits := offered(t, front, offer)
 	sp := ready(t, worker.Space(tasks.DefaultOwner))
 	sp.Stop()
-	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(waits.ID()), []byte(`{"host":"there"}`))
+	task, err := statetest.Shared(worker).Take(t.Context(), statetest.Working(waits.ID()),
+		[]byte(`{"host":"there"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

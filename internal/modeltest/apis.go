@@ -15,7 +15,8 @@ import (
 func anthropic(a *Answer) (before, pieces, after []string) {
 	before = []string{
 		named("message_start", `{"type":"message_start","message":{"id":"msg_1","type":"message","role":"assistant","model":"claude-served","content":[],"stop_reason":null,"usage":{"input_tokens":%d,"output_tokens":1,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"service_tier":"standard"}}}`, a.Input),
-		named("content_block_start", `{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`),
+		named("content_block_start",
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`),
 		named("ping", `{"type":"ping"}`),
 	}
 	for _, token := range a.Tokens {
@@ -43,7 +44,8 @@ func chat(a *Answer) (before, pieces, after []string) {
 	chunk := func(delta, finish string) string {
 		return unnamed(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"gpt-served","system_fingerprint":"fp_1","choices":[{"index":0,"delta":%s,"logprobs":null,"finish_reason":%s}],"usage":null}`, delta, finish)
 	}
-	before = []string{": OPENROUTER PROCESSING\n\n", chunk(`{"role":"assistant","content":"","refusal":null}`, "null")}
+	before = []string{": OPENROUTER PROCESSING\n\n",
+		chunk(`{"role":"assistant","content":"","refusal":null}`, "null")}
 	for _, token := range a.Tokens {
 		pieces = append(pieces, chunk(`{"content":`+quote(token)+`}`, "null"))
 	}
@@ -59,8 +61,10 @@ func chat(a *Answer) (before, pieces, after []string) {
 		half := len(call.Arguments) / 2
 		after = append(after,
 			chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"id":%s,"type":"function","function":{"name":%s,"arguments":""}}]}`, i, quote(call.ID), quote(call.Name)), "null"),
-			chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, quote(call.Arguments[:half])), "null"),
-			chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i, quote(call.Arguments[half:])), "null"))
+			chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i,
+				quote(call.Arguments[:half])), "null"),
+			chunk(fmt.Sprintf(`{"tool_calls":[{"index":%d,"function":{"arguments":%s}}]}`, i,
+				quote(call.Arguments[half:])), "null"))
 	}
 	return before, pieces, append(after, chunk(`{}`, quote(cmp.Or(a.Stop, stop))),
 		unnamed(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1694268190,"model":"gpt-served","choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}}`, a.Input, a.Output, a.Input+a.Output),
@@ -75,7 +79,8 @@ func responses(a *Answer) (before, pieces, after []string) {
 		return named(kind, `{"type":%s,"sequence_number":%d,%s}`, quote(kind), n-1, members)
 	}
 	before = []string{
-		event("response.created", `"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}`),
+		event("response.created",
+			`"response":{"id":"resp_1","object":"response","status":"in_progress","output":[],"usage":null}`),
 		event("response.output_item.added", `"output_index":0,"item":{"id":"msg_1","type":"message","status":"in_progress","role":"assistant","content":[]}`),
 		event("response.content_part.added", `"item_id":"msg_1","output_index":0,"content_index":0,"part":{"type":"output_text","text":"","annotations":[]}`),
 	}
@@ -85,19 +90,22 @@ func responses(a *Answer) (before, pieces, after []string) {
 	}
 	text := quote(strings.Join(a.Tokens, ""))
 	after = []string{
-		event("response.output_text.done", `"item_id":"msg_1","output_index":0,"content_index":0,"text":`+text),
+		event("response.output_text.done",
+			`"item_id":"msg_1","output_index":0,"content_index":0,"text":`+text),
 		event("response.output_item.done", `"output_index":0,"item":{"id":"msg_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","annotations":[],"text":`+text+`}]}`),
 	}
 	output := ""
 	for i, image := range a.Images {
 		item := fmt.Sprintf(`{"id":"ig_%d","type":"image_generation_call","status":"completed","background":"opaque","output_format":"png","quality":"high","result":%s,"revised_prompt":"a dot","size":"1024x1024"}`, i, quote(base64.StdEncoding.EncodeToString(image)))
-		after = append(after, event("response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, i+1, item)))
+		after = append(after, event("response.output_item.done",
+			fmt.Sprintf(`"output_index":%d,"item":%s`, i+1, item)))
 		output = item
 	}
 	for i, call := range a.Calls {
 		item := fmt.Sprintf(`{"id":"fc_%d","type":"function_call","status":"completed","call_id":%s,"name":%s,"arguments":%s}`, i, quote(call.ID), quote(call.Name), quote(call.Arguments))
 		after = append(after,
-			event("response.function_call_arguments.delta", fmt.Sprintf(`"item_id":"fc_%d","output_index":%d,"delta":%s`, i, i+1, quote(call.Arguments))),
+			event("response.function_call_arguments.delta",
+				fmt.Sprintf(`"item_id":"fc_%d","output_index":%d,"delta":%s`, i, i+1, quote(call.Arguments))),
 			event("response.output_item.done", fmt.Sprintf(`"output_index":%d,"item":%s`, i+1, item)))
 	}
 	kind, details := "response.completed", "null"
@@ -112,7 +120,8 @@ func responses(a *Answer) (before, pieces, after []string) {
 // ollama spells an answer as Ollama does, in lines.
 func ollama(a *Answer) (before, pieces, after []string) {
 	line := func(message, rest string) string {
-		return `{"model":"served","created_at":"2025-10-17T23:14:07.414671Z","message":` + message + rest + "}\n"
+		return `{"model":"served","created_at":"2025-10-17T23:14:07.414671Z","message":` +
+			message + rest + "}\n"
 	}
 	for _, token := range a.Tokens {
 		pieces = append(pieces, line(`{"role":"assistant","content":`+quote(token)+`}`, `,"done":false`))

@@ -133,8 +133,8 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 // are not known yet.
 func (s *Setup) mayHave(conf *config.Config) func(tool string) bool {
 	return func(tool string) bool {
-		if _, ok := conf.Tools[tool]; ok || s.Wrapped != nil || len(conf.Upstreams)+len(conf.Fleet.Classes) > 0 ||
-			conf.Elsewhere(tool) || conf.Selftest {
+		if _, ok := conf.Tools[tool]; ok || s.Wrapped != nil ||
+			len(conf.Upstreams)+len(conf.Fleet.Classes) > 0 || conf.Elsewhere(tool) || conf.Selftest {
 			return true
 		}
 		return slices.ContainsFunc(s.Options.Tools, func(spec string) bool {

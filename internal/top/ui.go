@@ -155,7 +155,8 @@ func (u *ui) ask(id string) {
 			case err != nil:
 				u.message = err.Error()
 			case !yesOrNo:
-				u.message = fmt.Sprintf("answer it with runnel tasks answer %.8s: %s", id, term.Plain(question))
+				u.message = fmt.Sprintf("answer it with runnel tasks answer %.8s: %s", id,
+					term.Plain(question))
 			default:
 				u.confirm(fmt.Sprintf("%.8s asks: %s", id, term.Shorten(term.Plain(question))),
 					func() { u.answer(id, question, true) }, func() { u.answer(id, question, false) })

@@ -227,7 +227,8 @@ func (c *session) missed(ctx context.Context, capabilities []byte) error {
 		if uri == nil {
 			continue
 		}
-		line := fmt.Appendf(nil, `{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%s}}`, uri)
+		line := fmt.Appendf(nil,
+			`{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":%s}}`, uri)
 		if err := c.standing.add(ctx, line, false); err != nil {
 			return err
 		}

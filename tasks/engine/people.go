@@ -53,7 +53,8 @@ func (sp *Space) Forget(ctx context.Context, ended time.Time,
 			return nil, 0, err
 		}
 		for i := range page {
-			t := tasks.Prunable{Task: page[i], Above: tasks.Above(page[i].Variables), Fetched: fetched[page[i].ID]}
+			t := tasks.Prunable{Task: page[i], Above: tasks.Above(page[i].Variables),
+				Fetched: fetched[page[i].ID]}
 			t.Variables = nil // they may be large
 			all = append(all, t)
 		}

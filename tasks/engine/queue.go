@@ -110,7 +110,8 @@ func (sp *Space) letWait(ctx context.Context, r *Record, store func() error) err
 	before, waits := *r, *r
 	before.Revision = 0 // the next look finds that it waits
 	waits.take()
-	sp.follow(r.Log, &following{Hearing: heard, record: &before, news: &News{Record: &waits}, read: time.Now()})
+	sp.follow(r.Log, &following{Hearing: heard, record: &before, news: &News{Record: &waits},
+		read: time.Now()})
 	sp.show(ctx, r)
 	return nil
 }

@@ -59,7 +59,8 @@ func (sp *space) Reach(ctx context.Context) error {
 		}
 		sp.Log.Warn().Str("owner", sp.Owner).Str("line", line).Uint64("sequence", sequence).
 			Msg("a waiting task reached no worker: the consumer of its line is made again")
-		if err := queue.DeleteConsumer(ctx, line); err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+		if err := queue.DeleteConsumer(ctx, line); err != nil &&
+			!errors.Is(err, jetstream.ErrConsumerNotFound) {
 			return sp.lostQueue(unreachable(err))
 		}
 		sp.mu.Lock()

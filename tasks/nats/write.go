@@ -264,7 +264,8 @@ func (sp *space) Take(ctx context.Context, r *engine.Record, before string) erro
 	sp.keeps.Store(true)
 	var known []jetstream.PublishOpt
 	if r.Stored.Offer == nil { // its variables say whether it may be taken (tasks.ResumeNote)
-		known = append(known, jetstream.WithExpectLastSequenceForSubject(r.Seen, sp.subject(r.ID, "variables")))
+		known = append(known, jetstream.WithExpectLastSequenceForSubject(r.Seen,
+			sp.subject(r.ID, "variables")))
 	}
 	if err := sp.putMark(ctx, r, known...); err != nil {
 		return err

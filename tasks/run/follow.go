@@ -244,7 +244,8 @@ func (r *Runner) CancelBegun(ctx context.Context, variables json.RawMessage) {
 		all.Go(func() {
 			_, err := r.Cancel(ctx, id)
 			if err != nil && !errors.Is(err, tasks.ErrEnded) && !errors.Is(err, tasks.ErrNotFound) {
-				r.o.Log.Warn().Err(err).Str("taskId", id).Msg("the task that has begun this one is cancelled, but this one is not")
+				r.o.Log.Warn().Err(err).Str("taskId", id).
+					Msg("the task that has begun this one is cancelled, but this one is not")
 			}
 		})
 	}

@@ -42,7 +42,8 @@ func (r *Run) Remembered() map[string]json.RawMessage {
 		return notes
 	}
 	for it := rawjson.Over(variables); it.Next(); {
-		if name, ok := strings.CutPrefix(string(it.Name), tasks.WorkPrefix); ok && !strings.HasPrefix(name, ".") {
+		if name, ok := strings.CutPrefix(string(it.Name), tasks.WorkPrefix); ok &&
+			!strings.HasPrefix(name, ".") {
 			notes[name] = it.Value
 		}
 	}

@@ -99,7 +99,8 @@ func (k *backing) done(committed bool) {
 
 // Load implements partials.Backing.
 func (k *backing) Load(ctx context.Context, pos int64, limit int) ([]partials.Extent, error) {
-	rows, err := k.db.query(ctx, `SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
+	rows, err := k.db.query(ctx,
+		`SELECT start, stop, marks, data FROM log WHERE task = ?1 AND stop > ?2 AND start >=
 		coalesce((SELECT max(start) FROM log WHERE task = ?1 AND start <= ?2), 0) ORDER BY start`,
 		k.task, pos)
 	if err != nil {

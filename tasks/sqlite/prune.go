@@ -39,8 +39,8 @@ func (s *store) Forget(ctx context.Context, ended time.Time,
 		t.Task, t.Above = r.Task, tasks.Above(variables)
 		all, numbers[r.ID] = append(all, t), r.number
 		return err
-	}, "SELECT "+taskColumns+", fetched OR expires < 0, variables FROM task WHERE owner = ? AND "+d.o.visible()+" ORDER BY number",
-		s.owner, d.o.Now().UnixNano())
+	}, "SELECT "+taskColumns+", fetched OR expires < 0, variables FROM task WHERE owner = ? AND "+
+		d.o.visible()+" ORDER BY number", s.owner, d.o.Now().UnixNano())
 	if err != nil {
 		return nil, 0, err
 	}

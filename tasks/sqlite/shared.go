@@ -91,7 +91,8 @@ func (s *store) SetVariables(_ context.Context, id string, patch []byte) (merged
 	}
 	err = d.w.do(job{do: func(tx *transaction) error {
 		var current []byte
-		err := tx.one(&current, "SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, s.owner)
+		err := tx.one(&current,
+			"SELECT variables FROM task WHERE id = ? AND owner = ? AND keeper IS NOT NULL", id, s.owner)
 		if errors.Is(err, sql.ErrNoRows) {
 			return refusal{tasks.ErrEnded}
 		} else if err != nil {

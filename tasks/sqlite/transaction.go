@@ -143,7 +143,8 @@ const (
 	endedFirst  = "keeper IS NULL AND NOT " + needed + " ORDER BY updated LIMIT 16"
 	endedNeeded = "keeper IS NULL AND " + needed + " ORDER BY updated LIMIT 16"
 
-	needed = `CASE WHEN instr(variables, '"` + tasks.AboveNote + `"') > 0 AND json_valid(CAST(variables AS TEXT)) THEN
+	needed = `CASE WHEN instr(variables, '"` + tasks.AboveNote +
+		`"') > 0 AND json_valid(CAST(variables AS TEXT)) THEN
 		EXISTS (SELECT 1 FROM task AS above WHERE above.keeper IS NOT NULL AND above.owner = task.owner AND
 			above.id = json_extract(CAST(task.variables AS TEXT), '$."` + tasks.AboveNote + `"')) ELSE 0 END`
 )

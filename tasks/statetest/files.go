@@ -182,13 +182,13 @@ func pruned(t *testing.T, s tasks.State) {
 		t.Errorf("listed: %v", ids)
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 0 ||
-		kept != 1 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil ||
+		len(gone) != 0 || kept != 1 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
 	read(t, s, "with", []byte("text\n"))
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 1 ||
-		kept != 0 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil ||
+		len(gone) != 1 || kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
 	if ids := IDs(t, s, 10); len(ids) > 0 {

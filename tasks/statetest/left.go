@@ -56,7 +56,8 @@ func leftToOthers(t *testing.T, here, there tasks.State) {
 	}
 	for _, left := range []*run.Run{goesOn, cancelled, grown, child} {
 		<-left.Ended()
-		if got := Get(t, there, left.ID()); got.Status != mcp.TaskInputRequired || ReadAll(t, got.Log) != "one\n" {
+		if got := Get(t, there, left.ID()); got.Status != mcp.TaskInputRequired ||
+			ReadAll(t, got.Log) != "one\n" {
 			t.Errorf("left as %s with %q", got.Status, ReadAll(t, got.Log))
 		}
 	}

@@ -77,7 +77,8 @@ func RunLimits(t *testing.T, open func(t *testing.T, limits tasks.Limits) (here,
 		let := make(chan string, 40)
 		for i := range 40 {
 			all.Go(func() {
-				err := []tasks.State{here, there}[i%2].Open(owner).Put(t.Context(), Working(fmt.Sprint("a", i)))
+				err := []tasks.State{here, there}[i%2].Open(owner).Put(t.Context(),
+					Working(fmt.Sprint("a", i)))
 				if err == nil {
 					let <- "in"
 				} else if !errors.Is(err, tasks.ErrTooManyLive) {

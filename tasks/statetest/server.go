@@ -128,12 +128,12 @@ func Forget(t *testing.T, s tasks.State) {
 		}
 	}
 	later := time.Now().Add(time.Hour)
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 1 ||
-		gone[0].ID != "b" || kept != 2 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil ||
+		len(gone) != 1 || gone[0].ID != "b" || kept != 2 {
 		t.Errorf("%v, %d kept, %v", gone, kept, err)
 	}
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil || len(gone) != 2 ||
-		kept != 0 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, true); err != nil ||
+		len(gone) != 2 || kept != 0 {
 		t.Errorf("forced: %v, %d kept, %v", gone, kept, err)
 	}
 	if got := IDs(t, s, 10); !slices.Equal(got, []string{"d", "e"}) {
@@ -145,15 +145,15 @@ func Forget(t *testing.T, s tasks.State) {
 		Put(t, s, Ended(begun, mcp.TaskCompleted, "done"))
 	}
 	Put(t, s, Ended(Working("d"), mcp.TaskCompleted, "done"))
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 2 ||
-		kept != 3 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil ||
+		len(gone) != 2 || kept != 3 {
 		t.Errorf("after the end of what needs them: %v, %d kept, %v", gone, kept, err)
 	}
 	if err := s.Open(owner).MarkFetched(t.Context(), "d"); err != nil {
 		t.Fatal(err)
 	}
-	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil || len(gone) != 3 ||
-		kept != 0 {
+	if gone, kept, err := s.Open(owner).(forgetter).Forget(t.Context(), later, false); err != nil ||
+		len(gone) != 3 || kept != 0 {
 		t.Errorf("after its result was fetched: %v, %d kept, %v", gone, kept, err)
 	}
 }

@@ -155,7 +155,8 @@ func expires(t *testing.T, here, there tasks.State) {
 	task.TTL = time.Second
 	Put(t, here, task, Working("b"))
 	Put(t, here, Ended(task, mcp.TaskCompleted, "done"))
-	if _, err := there.Open(owner).Get(t.Context(), "a"); err != nil && time.Since(task.CreatedAt) < task.TTL {
+	if _, err := there.Open(owner).Get(t.Context(), "a"); err != nil &&
+		time.Since(task.CreatedAt) < task.TTL {
 		t.Error(err)
 	}
 	Eventually(t, func() bool { return slices.Equal(IDs(t, there, 10), []string{"b"}) })

@@ -111,7 +111,8 @@ func pages(t *testing.T, s tasks.State) {
 	}
 	for before, from := "", len(want); ; from-- {
 		page, rest, err := s.Open(owner).List(t.Context(), tasks.NewestFirst, before, 3)
-		if last := page[max(len(page)-1, 0):]; from > 3 && (len(last) == 0 || rest != last[0].ID) || from <= 3 && rest != "" {
+		if last := page[max(len(page)-1, 0):]; from > 3 && (len(last) == 0 || rest != last[0].ID) ||
+			from <= 3 && rest != "" {
 			t.Errorf("the newest before %q: the rest begins at %q", before, rest)
 		}
 		got := []string{}

@@ -169,7 +169,8 @@ func echoes(c *session, more string) ([]value, error) {
 			id++
 			requests = append(requests, `{"jsonrpc":"2.0","id":`...)
 			requests = strconv.AppendInt(requests, int64(id), 10)
-			requests = append(requests, `,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}`...)
+			requests = append(requests,
+				`,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}`...)
 			requests = append(append(requests, more...), "}}\n"...)
 		}
 		_, err := c.in.Write(requests)

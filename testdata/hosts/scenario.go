@@ -280,8 +280,8 @@ var prompted = Scenario{
 			return []Call{{Tool: "python"}}
 		}
 		id := object{"task_id": taskID(results[0].Text)}
-		inputs := []object{{"text": "greeting = 'hello ' + 'from the prompt'\n"}, {"text": "greeting.upper()\n"},
-			{"keys": []string{"C-d"}}}
+		inputs := []object{{"text": "greeting = 'hello ' + 'from the prompt'\n"},
+			{"text": "greeting.upper()\n"}, {"keys": []string{"C-d"}}}
 		if len(results) > len(inputs) {
 			return nil
 		}

@@ -73,7 +73,8 @@ type watched struct {
 func newWatcher(c *config.Command, in *tools.Call) *watcher {
 	w := &watcher{began: time.Now(), matched: in.Match, isReady: in.Ready}
 	if c.Ready != "" {
-		w.patterns = append(w.patterns, watched{re: regexp.MustCompile(c.Ready), needed: neededTexts(c.Ready)})
+		w.patterns = append(w.patterns, watched{re: regexp.MustCompile(c.Ready),
+			needed: neededTexts(c.Ready)})
 	}
 	for _, one := range c.Watch {
 		w.patterns = append(w.patterns,

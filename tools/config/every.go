@@ -70,7 +70,8 @@ func ParseCron(text string) (*Schedule, error) {
 		name, fields, _ := strings.Cut(after, " ")
 		zone, err := time.LoadLocation(name)
 		if err != nil || name == "" {
-			return nil, Wrong("CRON_TZ=ZONE with a name such as Europe/Berlin or UTC", "%q is not a time zone", name)
+			return nil, Wrong("CRON_TZ=ZONE with a name such as Europe/Berlin or UTC",
+				"%q is not a time zone", name)
 		}
 		s.zone, rest = zone, strings.TrimSpace(fields)
 	}

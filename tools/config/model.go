@@ -159,8 +159,10 @@ func (c *Command) CompleteModel() (err error) {
 	for i := range m.Budget {
 		b, key := &m.Budget[i], fmt.Sprintf("model.budget[%d]", i)
 		b.Per = cmp.Or(b.Per, PerCall)
-		check(b.Per == PerCall || b.Per == PerDay, key+".per", fmt.Sprintf("%q is unknown", b.Per), "call, day")
-		check(b.Tokens >= 0, key+".tokens", fmt.Sprintf("%d is negative", b.Tokens), "1 or more; 0 = no limit")
+		check(b.Per == PerCall || b.Per == PerDay, key+".per",
+			fmt.Sprintf("%q is unknown", b.Per), "call, day")
+		check(b.Tokens >= 0, key+".tokens", fmt.Sprintf("%d is negative", b.Tokens),
+			"1 or more; 0 = no limit")
 		check(b.Tokens > 0 || b.USD > 0, key, "limits nothing", "tokens or usd")
 		check(b.USD == 0 || m.Price != nil, key+".usd", "needs to know what tokens cost",
 			"price: {input: USD, output: USD} beside it, per million tokens")

@@ -54,28 +54,31 @@ func CheckSteps(steps []Step, need func(s *Step) []string) *Error {
 				Allowed: "a letter, then up to 63 letters, digits, - and _"}
 		}
 		if other, taken := at[s.ID]; taken {
-			return &Error{Key: key("id"), Problem: fmt.Sprintf("%q is the name of steps[%d], too", s.ID, other),
-				Allowed: "a name of its own"}
+			return &Error{Key: key("id"), Allowed: "a name of its own",
+				Problem: fmt.Sprintf("%q is the name of steps[%d], too", s.ID, other)}
 		}
 		at[s.ID] = i
 		if (s.Tool == "") == (s.Ask == "") {
-			return &Error{Key: fmt.Sprintf("steps[%d]", i), Problem: "names nothing to do, or both a tool and a question",
-				Allowed: "tool or ask"}
+			return &Error{Key: fmt.Sprintf("steps[%d]", i),
+				Problem: "names nothing to do, or both a tool and a question", Allowed: "tool or ask"}
 		}
 		if s.Ask != "" {
 			for name, set := range map[string]bool{"with": len(s.With) > 0, "foreach": s.Foreach != "",
 				"retry": s.Retry != nil, "timeout": s.Timeout != 0} {
 				if set {
-					return &Error{Key: key(name), Problem: "is impossible with ask", Allowed: "a step with a tool"}
+					return &Error{Key: key(name), Problem: "is impossible with ask",
+						Allowed: "a step with a tool"}
 				}
 			}
 		}
 		if s.Timeout < 0 {
-			return &Error{Key: key("timeout"), Problem: s.Timeout.String() + " is negative", Allowed: "0 or more"}
+			return &Error{Key: key("timeout"), Problem: s.Timeout.String() + " is negative",
+				Allowed: "0 or more"}
 		}
 		if s.Retry != nil {
 			if wrong := s.Retry.complete(); wrong != nil {
-				return &Error{Key: Join(key("retry"), wrong.Key), Problem: wrong.Problem, Allowed: wrong.Allowed}
+				return &Error{Key: Join(key("retry"), wrong.Key), Problem: wrong.Problem,
+					Allowed: wrong.Allowed}
 			}
 		}
 	}
@@ -99,7 +102,8 @@ func checkNeeds(steps []Step, at map[string]int, need func(s *Step) []string) *E
 		s := &steps[i]
 		if slices.Contains(path, s.ID) {
 			return &Error{Key: fmt.Sprintf("steps[%d].needs", i),
-				Problem: fmt.Sprintf("step %s needs itself, through %v", s.ID, path[slices.Index(path, s.ID):]),
+				Problem: fmt.Sprintf("step %s needs itself, through %v", s.ID,
+					path[slices.Index(path, s.ID):]),
 				Allowed: "needs without a circle"}
 		}
 		if done[s.ID] {

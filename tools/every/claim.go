@@ -51,7 +51,8 @@ func (s *Scheduler) fire(ctx context.Context, e *Entry, due, now time.Time) {
 	case err != nil:
 		log.Error().Err(err).Msg("this tool was not started: the state does not say whether another runnel has done so")
 	case runs != "":
-		log.Warn().Str("taskId", runs).Msg("this tool was not started: the task from the time before still runs")
+		log.Warn().Str("taskId", runs).
+			Msg("this tool was not started: the task from the time before still runs")
 	default:
 		if err := s.starter.StartTask(ctx, id, e.Tool, e.Arguments); err != nil {
 			log.Error().Err(err).Msg("this tool was not started")

@@ -50,7 +50,8 @@ func All(c *config.Config, specs []mcp.Tool, place string) ([]Entry, error) {
 				continue
 			}
 		}
-		list = append(list, Entry{Tool: name, Cron: e.Cron, Arguments: arguments, Place: place, schedule: parsed})
+		list = append(list, Entry{Tool: name, Cron: e.Cron, Arguments: arguments, Place: place,
+			schedule: parsed})
 	}
 	return list, config.JoinErrors(errs)
 }

@@ -41,7 +41,8 @@ func (anthropic) request(c *conversation) (path string, body any) {
 	}
 	var tools []any
 	for _, t := range c.tools {
-		tools = append(tools, object{"name": t.Name, "description": t.Description, "input_schema": t.InputSchema})
+		tools = append(tools, object{"name": t.Name, "description": t.Description,
+			"input_schema": t.InputSchema})
 	}
 	if tools != nil {
 		request["tools"] = tools
@@ -166,7 +167,8 @@ func anthropicTurn(blocks []*anthropicBlock) (said []any, calls []toolCall) {
 		case "tool_use":
 			call := toolCall{b.ID, b.Name, argumentsOf(b.input)}
 			calls = append(calls, call)
-			said = append(said, object{"type": "tool_use", "id": b.ID, "name": b.Name, "input": call.arguments})
+			said = append(said, object{"type": "tool_use", "id": b.ID, "name": b.Name,
+				"input": call.arguments})
 		default:
 			said = append(said, b.whole)
 		}

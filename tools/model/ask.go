@@ -155,7 +155,8 @@ func (c *call) exchange(ctx context.Context, take func(event []byte) error) erro
 	}
 	defer response.Body.Close()
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
-	streams := response.StatusCode == http.StatusOK && (kind == "text/event-stream" || kind == "application/x-ndjson")
+	streams := response.StatusCode == http.StatusOK &&
+		(kind == "text/event-stream" || kind == "application/x-ndjson")
 	if !streams {
 		defer time.AfterFunc(patienceForRefusal, cancel).Stop()
 	}

@@ -125,7 +125,8 @@ func (c *call) reserve(ctx context.Context) (settle func(used *usage), err error
 				max(roundUSD(t.USD-reserved.USD+used.USD), 0)}), nil
 		})
 		if err != nil {
-			c.in.Log().Warn().Err(err).Str("tool", c.name).Msg("the budget of the day counts more than was taken")
+			c.in.Log().Warn().Err(err).Str("tool", c.name).
+				Msg("the budget of the day counts more than was taken")
 		}
 	}, nil
 }

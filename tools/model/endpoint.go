@@ -19,8 +19,8 @@ func (m *Model) buildAPI() error {
 		key := "model.headers." + name
 		switch {
 		case !headers.IsToken(name): // it is not shown: it may be a secret that lacks its colon
-			return &config.Error{Key: "model.headers", Problem: "the name of a header has characters that cannot be sent",
-				Allowed: "NAME: VALUE"}
+			return &config.Error{Key: "model.headers",
+				Problem: "the name of a header has characters that cannot be sent", Allowed: "NAME: VALUE"}
 		case slices.Contains(ownHeaders, http.CanonicalHeaderKey(name)):
 			return &config.Error{Key: key, Problem: "is runnel's own to send", Allowed: "another header"}
 		case !headers.IsValue(m.conf.Headers[name]):

@@ -27,7 +27,8 @@ func (ollama) request(c *conversation) (path string, body any) {
 	for _, r := range c.rounds {
 		messages = append(messages, r.said)
 		for _, result := range r.results {
-			messages = append(messages, object{"role": "tool", "tool_name": result.name, "content": result.text})
+			messages = append(messages, object{"role": "tool", "tool_name": result.name,
+				"content": result.text})
 		}
 	}
 	request := object{"model": c.model, "stream": true, "messages": messages,
@@ -93,7 +94,8 @@ func (ollama) answer(a *answer) func(event []byte) error {
 		}
 		for i, call := range calls {
 			a.calls = append(a.calls,
-				toolCall{fmt.Sprintf("call %d", i+1), call.Function.Name, argumentsOf(call.Function.Arguments)})
+				toolCall{fmt.Sprintf("call %d", i+1), call.Function.Name,
+					argumentsOf(call.Function.Arguments)})
 		}
 		a.said = object{"role": "assistant", "content": string(a.text), "tool_calls": calls}
 		return nil

@@ -34,7 +34,8 @@ func (o chat) request(c *conversation) (path string, body any) {
 	for _, r := range c.rounds {
 		messages = append(messages, r.said)
 		for _, result := range r.results {
-			messages = append(messages, object{"role": "tool", "tool_call_id": result.id, "content": result.text})
+			messages = append(messages, object{"role": "tool", "tool_call_id": result.id,
+				"content": result.text})
 		}
 	}
 	request := object{"model": c.model, "stream": true, "stream_options": object{"include_usage": true},

@@ -24,7 +24,8 @@ func (responses) request(c *conversation) (path string, body any) {
 		items, _ := r.said.([]any)
 		input = append(input, items...)
 		for _, result := range r.results {
-			input = append(input, object{"type": "function_call_output", "call_id": result.id, "output": result.text})
+			input = append(input, object{"type": "function_call_output", "call_id": result.id,
+				"output": result.text})
 		}
 	}
 	request := object{"model": c.model, "stream": true, "store": false, "max_output_tokens": c.maxTokens,

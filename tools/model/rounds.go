@@ -51,8 +51,8 @@ func (c *call) offerTools(ctx context.Context) (names map[string]string, err err
 		}
 		spec.Name = nameFor(name)
 		if other, taken := names[spec.Name]; taken {
-			return nil, fmt.Errorf("model.tools names %s and %s, which are both %s for the model", other, name,
-				spec.Name)
+			return nil, fmt.Errorf("model.tools names %s and %s, which are both %s for the model", other,
+				name, spec.Name)
 		}
 		names[spec.Name] = name
 		c.talk.tools = append(c.talk.tools, spec)

@@ -74,7 +74,8 @@ func closed(schema []byte) json.RawMessage {
 	if !isObject(schema) {
 		return made
 	}
-	names, more := memberNames(rawjson.Member(schema, "properties")), rawjson.Member(schema, "additionalProperties")
+	names := memberNames(rawjson.Member(schema, "properties"))
+	more := rawjson.Member(schema, "additionalProperties")
 	if len(names) == 0 || more != nil && string(more) != "false" ||
 		slices.ContainsFunc(requiredOf(schema), func(name string) bool { return !slices.Contains(names, name) }) {
 		return nil

@@ -62,15 +62,16 @@ func All(c *config.Config, known func(tool string) bool, place string) ([]*Steps
 }
 
 // keys are those of a tool that are possible with steps.
-var keys = []string{"title", "description", "annotations", "_meta", "input", "required", "steps", "task", "runs",
-	"queueTimeout", "priority", "maxResult", "notify", "every"}
+var keys = []string{"title", "description", "annotations", "_meta", "input", "required", "steps", "task",
+	"runs", "queueTimeout", "priority", "maxResult", "notify", "every"}
 
 func newSteps(c *config.Config, name string, known func(string) bool, place string) (*Steps, error) {
 	conf := c.Tools[name]
 	all, _ := strict.Keys(reflect.TypeFor[config.Command]())
 	for _, key := range all {
 		if !slices.Contains(keys, key) && c.Given(config.Join(config.Join("tools", name), key)) {
-			return nil, &config.Error{Key: key, Problem: "is impossible with steps", Allowed: strings.Join(keys, ", ")}
+			return nil, &config.Error{Key: key, Problem: "is impossible with steps",
+				Allowed: strings.Join(keys, ", ")}
 		}
 	}
 	if tools.CheckName(name) != nil {
@@ -86,8 +87,8 @@ func newSteps(c *config.Config, name string, known func(string) bool, place stri
 		return nil, err
 	}
 	if s.config.Task == mcp.TaskForbidden {
-		return nil, &config.Error{Key: "task", Problem: "is impossible with steps, since a call of them is a task",
-			Allowed: "optional"}
+		return nil, &config.Error{Key: "task",
+			Problem: "is impossible with steps, since a call of them is a task", Allowed: "optional"}
 	}
 	for i := range conf.Steps {
 		made, err := s.parse(fmt.Sprintf("steps[%d]", i), conf.Steps[i])
@@ -104,8 +105,8 @@ func newSteps(c *config.Config, name string, known func(string) bool, place stri
 		return nil, wrong
 	}
 	if path := circle(c, name); path != nil {
-		return nil, &config.Error{Key: "steps", Problem: "it runs itself, through " + strings.Join(path, ", "),
-			Allowed: "steps that end"}
+		return nil, &config.Error{Key: "steps", Allowed: "steps that end",
+			Problem: "it runs itself, through " + strings.Join(path, ", ")}
 	}
 	about := []byte(place)
 	if place == "" {
@@ -211,8 +212,8 @@ func (s *Steps) check(name string, inEach bool) (id string, isStep bool, wrong *
 		return "", false, &config.Error{Problem: fmt.Sprintf("placeholder {{%s}} names no step", name),
 			Allowed: "the id of a step"}
 	case !slices.Contains(fields, parts[2]):
-		return "", false, &config.Error{Problem: fmt.Sprintf("placeholder {{%s}} names nothing of a step", name),
-			Allowed: strings.Join(fields, ", ")}
+		return "", false, &config.Error{Allowed: strings.Join(fields, ", "),
+			Problem: fmt.Sprintf("placeholder {{%s}} names nothing of a step", name)}
 	}
 	return parts[1], true, nil
 }

@@ -73,7 +73,8 @@ func (c *call) text(name string) string {
 
 // sole returns the name in a text that is a placeholder and nothing else, "" for any other.
 func sole(t *inputs.Template) string {
-	if len(t.Names) != 1 || !strings.HasPrefix(t.Text, "{{") || strings.Index(t.Text, "}}") != len(t.Text)-len("}}") {
+	if len(t.Names) != 1 || !strings.HasPrefix(t.Text, "{{") ||
+		strings.Index(t.Text, "}}") != len(t.Text)-len("}}") {
 		return ""
 	}
 	return t.Names[0]
@@ -151,8 +152,8 @@ func (c *call) tell(ctx context.Context, ended *step, e end) {
 		list = append(list, p)
 	}
 	c.mu.Unlock()
-	patch := map[string]any{"_workflow.progress": map[string]any{"goal": c.tool.Describe().Description, "steps": list,
-		"schemaVersion": 1}}
+	patch := map[string]any{"_workflow.progress": map[string]any{"goal": c.tool.Describe().Description,
+		"steps": list, "schemaVersion": 1}}
 	switch {
 	case e.answer != "":
 		patch["_workflow.result."+ended.ID] = mcp.Result(e.answer)
@@ -173,8 +174,8 @@ func (c *call) pause(ctx context.Context, step, question string) {
 		c.set(ctx, map[string]any{"_workflow.pause_reason": nil})
 		return
 	}
-	c.set(ctx, map[string]any{"_workflow.pause_reason": map[string]any{"type": "question", "blockedStep": step,
-		"question": shorten.Clip(question, maxTold)}})
+	c.set(ctx, map[string]any{"_workflow.pause_reason": map[string]any{"type": "question",
+		"blockedStep": step, "question": shorten.Clip(question, maxTold)}})
 }
 
 func (c *call) set(ctx context.Context, patch map[string]any) {

@@ -154,8 +154,8 @@ func (c *call) task(ctx context.Context, s *step, key string, item json.RawMessa
 			return e
 		}
 		wait := s.Retry.Pause(attempt + 1)
-		_ = c.out.WriteString(fmt.Sprintf("%s: attempt %d begins in %s: %s\n", name(s, key), attempt+1, text.Seconds(wait),
-			firstLine(e.why)))
+		_ = c.out.WriteString(fmt.Sprintf("%s: attempt %d begins in %s: %s\n", name(s, key), attempt+1,
+			text.Seconds(wait), firstLine(e.why)))
 		if !pause.For(ctx, wait) {
 			return end{}
 		}
@@ -199,7 +199,8 @@ func (c *call) earlier(ctx context.Context, s *step, key string, r record) (e en
 	case "yes":
 		return end{}, false
 	case "no":
-		return c.close(ctx, s, key, r, end{status: failed, why: "it was cut off, and is not to be run again"}), true
+		return c.close(ctx, s, key, r, end{status: failed,
+			why: "it was cut off, and is not to be run again"}), true
 	}
 	return end{}, true
 }

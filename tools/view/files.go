@@ -58,7 +58,8 @@ func (v *view) files(ctx context.Context, _ *tools.Call, p taskParams) (any, err
 			answer.More = len(set.Files) - n
 			break
 		}
-		shown := shownFile{Name: f.Name, MIMEType: f.MIMEType, Size: f.Size, URI: tasks.FileURI(p.TaskID, f.Name)}
+		shown := shownFile{Name: f.Name, MIMEType: f.MIMEType, Size: f.Size,
+			URI: tasks.FileURI(p.TaskID, f.Name)}
 		if pictures < maxPictures {
 			if shown.Width, shown.Height = pictureSize(ctx, set, f); shown.Width > 0 {
 				pictures++

@@ -288,7 +288,8 @@ func session(dir string, calls []string) counts {
 		for !strings.Contains(must(out.ReadString('\n')), `"result"`) {
 		}
 	}
-	ask("initialize", `"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"count","version":"1"}`)
+	ask("initialize",
+		`"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"count","version":"1"}`)
 	for _, call := range calls {
 		ask("tools/call", call)
 	}

@@ -14,7 +14,8 @@ import (
 )
 
 func main() {
-	tools := flag.Int("tools", 0, "how many more tools to offer, each with what those of the config have that runnel is given")
+	tools := flag.Int("tools", 0,
+		"how many more tools to offer, each with what those of the config have that runnel is given")
 	address := flag.String("http", "", "serve HTTP at this address, not stdin")
 	flag.Parse()
 	s := server.NewMCPServer("mcpgo", "1", server.WithToolCapabilities(false))

@@ -60,7 +60,8 @@ func (d *decoder) value(path string, n *yaml.Node, v reflect.Value) {
 		d.structure(path, n, v)
 	case v.Kind() == reflect.Map:
 		d.mapping(path, n, v)
-	case v.Kind() == reflect.Slice && n.Kind == yaml.MappingNode && v.Type().Implements(reflect.TypeFor[Single]()):
+	case v.Kind() == reflect.Slice && n.Kind == yaml.MappingNode &&
+		v.Type().Implements(reflect.TypeFor[Single]()):
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		d.value(path, n, v.Index(0))
 	case v.Kind() == reflect.Slice:

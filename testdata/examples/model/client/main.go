@@ -34,5 +34,6 @@ func main() {
 		err = client.Call(ctx, "tasks/result", map[string]string{"taskId": output.TaskID()}, &result)
 	}
 	_ = client.Close()
-	_, _ = fmt.Fprintf(os.Stdout, "\n%d pieces, error: %v, usage: %s\n", output.Stats().Partials, err, result.Meta[mcp.MetaUsage])
+	_, _ = fmt.Fprintf(os.Stdout, "\n%d pieces, error: %v, usage: %s\n", output.Stats().Partials, err,
+		result.Meta[mcp.MetaUsage])
 }
