@@ -1,11 +1,14 @@
 package e2e
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -353,4 +356,62 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	c.run("", "trust").is(t, exitFine, ".*", "trusted until")
 	says("config read again")
 	lists("three")
+}
+
+// A server that was started before its project's file was trusted takes it once it is, and says that its tools
+// have changed. The trust of another file changes nothing.
+func TestServerTakesWhatIsTrustedLater(t *testing.T) {
+	for _, own := range []bool{false, true} {
+		t.Run(fmt.Sprint("a config of its own: ", own), func(t *testing.T) {
+			t.Parallel()
+			c := newCheckout(t)
+			if own {
+				home := t.TempDir()
+				c.env = append(c.env, "XDG_CONFIG_HOME="+home)
+				if err := os.Mkdir(filepath.Join(home, "runnel"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(home, "runnel", "runnel.yaml"),
+					[]byte("tools: {mine: {command: [echo]}}\n"), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w := startWitness(&witness{t: t, patience: watchdog, plain: true}, c.command("--state", "memory"))
+			defer w.end()
+			var list struct{ Tools []struct{ Name string } }
+			has := func(name string) bool {
+				w.must(&list, "tools/list", map[string]any{})
+				return slices.ContainsFunc(list.Tools, func(t struct{ Name string }) bool { return t.Name == name })
+			}
+			if has("leave-mark") || has("mine") != own {
+				t.Fatalf("it begins with %+v", list.Tools)
+			}
+			other := newCheckout(t)
+			other.env = c.env
+			other.run("", "trust").is(t, exitFine, ".*", "trusted until")
+			time.Sleep(time.Second) // longer than a change needs to be seen
+			if has("leave-mark") || c.marked() || other.marked() {
+				t.Fatal("the trust of another file counts")
+			}
+			c.run("", "trust").is(t, exitFine, ".*", "trusted until")
+			for deadline := time.Now().Add(watchdog); !has("leave-mark"); time.Sleep(20 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("it still has %+v", list.Tools)
+				}
+			}
+			if has("mine") {
+				t.Error("the user's own file counts beside the project's")
+			}
+			for range 2 {
+				var result json.RawMessage
+				w.must(&result, "tools/call", map[string]any{"name": "leave-mark", "arguments": map[string]any{}})
+				if !c.marked() {
+					t.Fatal("its tool does not run")
+				}
+				if err := os.Remove(c.mark); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -28,7 +28,8 @@ const settle = 200 * time.Millisecond
 func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
 	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
 	if s.untrusted != nil {
-		s.Say(zerolog.WarnLevel, "runnel: "+s.untrusted.Error())
+		s.refused = s.untrusted.Error()
+		s.Say(zerolog.WarnLevel, "runnel: "+s.refused)
 	}
 	return conf, file, err
 }
@@ -63,8 +64,12 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	file = config.Within(s.Options.Config)
 	if file == "" && s.Wrapped == nil {
 		project := config.Project()
-		if text, s.seen, left = s.Trust().Read(project); s.seen != nil {
-			file, s.project = project, project
+		text, s.seen, left = s.Trust().Read(project)
+		if s.seen != nil || left != nil {
+			s.project = project
+		}
+		if s.seen != nil {
+			file = project
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {
 			return nil, "", left, &UsageError{Err: fmt.Errorf("looking for a config file: %w", err),
@@ -76,6 +81,7 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	switch {
 	case file == "":
 		conf = config.Default()
+		s.seen, _ = os.Stat(s.project)
 	case conf == nil && err == nil:
 		conf, err = s.readConfig(ctx, file)
 	}

@@ -82,7 +82,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		Int("upstreams", s.Upstreams).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
-	case file == "":
+	case file == "" && s.untrusted == nil:
 		ctx = starting // nor will there ever be a config
 	case s.Watches:
 		started() // a SIGHUP until now needs no action: reload checks whether the file has changed

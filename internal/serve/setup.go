@@ -41,7 +41,8 @@ type Setup struct {
 	scheduler *every.Scheduler   // nil = this process starts nothing by itself
 	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
-	project   string             // the project's config file, if that is read
+	project   string             // the project's config file, if that is read, or would be if it were trusted
+	refused   string             // why that was not used, as the log has said last
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served

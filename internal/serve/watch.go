@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,25 +16,27 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again at SIGHUP and when it changes, until ctx ends. Only tools, upstreams,
-// secrets and notices take effect; everything else in the file counts from the next start on. A file with a
-// mistake changes nothing.
+// reload reads the config file again at SIGHUP and when it changes, until ctx ends. file is "" if the project's
+// is not trusted yet, which is used once it is. Only tools, upstreams, secrets and notices take effect;
+// everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set,
 	log zerolog.Logger) {
-	trusted := "" // the folder where a record changes when the file is trusted again
-	if file == s.project {
-		trusted, _ = s.Trust().Dir() // it exists: the file is trusted
+	trusted := "" // the folder where a record changes when the project's file is trusted
+	if s.project != "" {
+		trusted, _ = s.Trust().WatchableDir() // without it the file is read again at SIGHUP, or when it changes
 	}
+	watched := func() string { return cmp.Or(file, s.project) }
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		defer func() { _ = w.Close() }() // an error no longer matters
 		events, errs = w.Events, w.Errors
-		watch(w, file, trusted)
+		watch(w, watched(), trusted)
 	}
-	var due <-chan time.Time                         // when the file is read again
-	if now, _ := os.Stat(file); !same(now, s.seen) { // it changed before it was watched
+	var due <-chan time.Time // when the file is read again
+	now, _ := os.Stat(watched())
+	if !same(now, s.seen) || s.refused != "" { // it may have changed, or be trusted, before it was watched
 		due = time.After(settle)
 	}
 	for {
@@ -41,7 +44,7 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			now, _ := os.Stat(file)
+			now, _ := os.Stat(watched())
 			switch {
 			case filepath.Dir(e.Name) == trusted: // perhaps this file is trusted now
 				due = time.After(settle)
@@ -56,9 +59,9 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 			due = time.After(0)
 		case <-due:
 			if w != nil {
-				watch(w, file, trusted) // before reading, so that no change is missed
+				watch(w, watched(), trusted) // before reading, so that no change is missed
 			}
-			s.readAgain(ctx, file, conf, set, log)
+			file = s.readAgain(ctx, file, conf, set, log)
 		}
 	}
 }
@@ -117,9 +120,11 @@ func same(a, b os.FileInfo) bool {
 		a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
+// readAgain takes what is in the config file now, and returns the file that it has taken it from: another one
+// than before if the project's is trusted since.
 func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set,
-	log zerolog.Logger) {
-	now, _ := os.Stat(file)
+	log zerolog.Logger) string {
+	now, _ := os.Stat(cmp.Or(file, s.project))
 	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
 		log.Warn().Str("config", file).
 			Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
@@ -127,32 +132,40 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 	if now != nil && now.Mode().IsRegular() && now.Size() == 0 {
 		log.Warn().Str("config", file).
 			Msg("the config is empty, as while an editor writes it: the tools stay as they were until something is in it")
-		return
+		return file
 	}
 	conf, found, left, err := s.ReadConfigs(ctx)
 	if left != nil {
 		s.seen = now // else every change in its folder would count as a change of the file
 	}
 	if ctx.Err() != nil {
-		return
+		return file
 	}
 	switch {
-	case left != nil && file == s.project:
+	case left != nil && (file == "" || file == s.project):
+		if left.Error() == s.refused { // another file was trusted
+			return file
+		}
+		s.refused = left.Error()
 		err = left // the last trusted content stays in effect
-	case err == nil && found != file:
+	case err == nil && found == "" && file == "":
+		return file // the file that was not trusted is gone
+	case err == nil && found != file && found != s.project && file != "":
 		err = fmt.Errorf("%s does not exist any more", file)
 	}
 	if err == nil {
 		var count int
 		if count, err = s.replaceTools(set, conf, log); err == nil {
-			log.Info().Str("config", file).Int("tools", count).Int("upstreams", len(conf.Upstreams)).
+			s.refused = ""
+			log.Info().Str("config", found).Int("tools", count).Int("upstreams", len(conf.Upstreams)).
 				Msg("config read again")
 			if waiting := conf.Differs(began); len(waiting) > 0 {
 				log.Warn().Strs("sections", waiting).
 					Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
 			}
-			return
+			return found
 		}
 	}
 	log.Error().Err(err).Msg("config not taken: the tools stay as they were")
+	return file
 }

@@ -48,8 +48,8 @@ func (r *Refusal) Instructions() string {
 		why = "it cannot be read, or checked"
 	}
 	return fmt.Sprintf("The tools of this project's %s are missing: %s. The file lies in the directory where this server was started or, in a Git "+
-		"repository, in the nearest one above. Only the user can decide that. If the user asks for them: read the file, run runnel trust in its "+
-		"directory, then restart this server.", config.FileName, why)
+		"repository, in the nearest one above. Only the user can decide that. If the user asks for them: read the file, then run runnel trust in its "+
+		"directory. The tools appear then, at the latest when this server is restarted.", config.FileName, why)
 }
 
 // Why a file that was found counts for nothing.
@@ -142,6 +142,15 @@ func (f Files) Dir() (string, error) {
 	return trusted, nil
 }
 
+// WatchableDir is Dir, and makes the directory if there is none, so that it can be watched.
+func (f Files) WatchableDir() (string, error) {
+	dir, err := f.Dir()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	return dir, err
+}
+
 // Refuses says why runnel would leave a file out if it only found it in the current directory, "" if it would
 // not. It is for a command that reads the file anyway.
 func (f Files) Refuses(file string) string {
@@ -186,11 +195,11 @@ func (f Files) Add(file string, text []byte) (path string, err error) {
 	if path, err = placeOf(file); err != nil {
 		return "", err
 	}
-	dir, err := f.Dir()
-	if err != nil {
+	if _, err := f.Dir(); err != nil {
 		return "", fmt.Errorf("%w: a named file (--config) needs no trust", err)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := f.WatchableDir()
+	if err != nil {
 		return "", err
 	}
 	line, _ := json.Marshal(record{path, hash(text)})
