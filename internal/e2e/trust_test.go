@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -358,14 +357,22 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	lists("three")
 }
 
-// A server that was started before its project's file was trusted takes it once it is, and says that its tools
-// have changed. The trust of another file changes nothing.
+// A server that was started before its project's file was trusted, or written, takes it once it is trusted. The
+// trust of another file changes nothing.
 func TestServerTakesWhatIsTrustedLater(t *testing.T) {
-	for _, own := range []bool{false, true} {
-		t.Run(fmt.Sprint("a config of its own: ", own), func(t *testing.T) {
+	for name, try := range map[string]struct{ own, missing bool }{
+		"not trusted": {}, "missing": {missing: true},
+		"beside another": {own: true}, "missing beside another": {true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCheckout(t)
-			if own {
+			if try.missing {
+				if err := os.Remove(filepath.Join(c.dir, "runnel.yaml")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if try.own {
 				home := t.TempDir()
 				c.env = append(c.env, "XDG_CONFIG_HOME="+home)
 				if err := os.Mkdir(filepath.Join(home, "runnel"), 0o700); err != nil {
@@ -383,7 +390,7 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 				w.must(&list, "tools/list", map[string]any{})
 				return slices.ContainsFunc(list.Tools, func(t struct{ Name string }) bool { return t.Name == name })
 			}
-			if has("leave-mark") || has("mine") != own {
+			if has("leave-mark") || has("mine") != try.own {
 				t.Fatalf("it begins with %+v", list.Tools)
 			}
 			other := newCheckout(t)
@@ -393,6 +400,7 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 			if has("leave-mark") || c.marked() || other.marked() {
 				t.Fatal("the trust of another file counts")
 			}
+			c.write("")
 			c.run("", "trust").is(t, exitFine, ".*", "trusted until")
 			for deadline := time.Now().Add(watchdog); !has("leave-mark"); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
@@ -406,7 +414,7 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 				var result json.RawMessage
 				w.must(&result, "tools/call", map[string]any{"name": "leave-mark", "arguments": map[string]any{}})
 				if !c.marked() {
-					t.Fatal("its tool does not run")
+					t.Fatalf("its tool does not run: %s", result)
 				}
 				if err := os.Remove(c.mark); err != nil {
 					t.Fatal(err)

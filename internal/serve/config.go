@@ -64,11 +64,8 @@ func (s *Setup) ReadConfigs(ctx context.Context) (conf *config.Config, file stri
 	file = config.Within(s.Options.Config)
 	if file == "" && s.Wrapped == nil {
 		project := config.Project()
-		text, s.seen, left = s.Trust().Read(project)
-		if s.seen != nil || left != nil {
-			s.project = project
-		}
-		if s.seen != nil {
+		s.project = project
+		if text, s.seen, left = s.Trust().Read(project); s.seen != nil {
 			file = project
 			conf, err = config.Parse(file, text)
 		} else if file, err = config.Find(config.Places(s.Getenv)[1:]); err != nil {

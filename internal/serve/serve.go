@@ -82,14 +82,16 @@ func (s *Setup) Serve(ctx context.Context) error {
 		Int("upstreams", s.Upstreams).Msg("serving")
 	time.AfterFunc(startDelay, func() { process.ReserveThreads() })
 	switch {
-	case file == "" && s.untrusted == nil:
+	case file == "" && s.project == "":
 		ctx = starting // nor will there ever be a config
 	case s.Watches:
 		started() // a SIGHUP until now needs no action: reload checks whether the file has changed
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
 		watch, stop := context.WithCancel(ctx)
 		ended := make(chan struct{})
-		go func() { defer close(ended); s.reload(watch, file, conf, set, log) }()
-		defer func() { stop(); <-ended }()
+		go func() { defer close(ended); s.reload(watch, file, conf, set, log, end) }()
+		defer func() { stop(); <-ended; end(nil) }()
 	}
 	return s.Connect(ctx, conf, set, store, log)
 }

@@ -41,7 +41,7 @@ type Setup struct {
 	scheduler *every.Scheduler   // nil = this process starts nothing by itself
 	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
-	project   string             // the project's config file, if that is read, or would be if it were trusted
+	project   string             // the project's config file, which is read if it exists and is trusted; "" if another is named
 	refused   string             // why that was not used, as the log has said last
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server

@@ -7,25 +7,32 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/rs/zerolog"
 
+	"runnel/internal/system"
 	"runnel/tools/config"
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again at SIGHUP and when it changes, until ctx ends. file is "" if the project's
-// is not trusted yet, which is used once it is. Only tools, upstreams, secrets and notices take effect;
+// reload reads the config file again at SIGHUP and when it changes, until ctx ends. file is "" if there is none,
+// or if the project's is not trusted yet: it is used once it is. Where there is none, SIGHUP ends the server. Only tools, upstreams, secrets and notices take effect;
 // everything else in the file counts from the next start on. A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set,
-	log zerolog.Logger) {
+	log zerolog.Logger, end context.CancelCauseFunc) {
 	trusted := "" // the folder where a record changes when the project's file is trusted
 	if s.project != "" {
 		trusted, _ = s.Trust().WatchableDir() // without it the file is read again at SIGHUP, or when it changes
 	}
-	watched := func() string { return cmp.Or(file, s.project) }
+	watched := func() string {
+		if file == "" && s.refused == "" {
+			return ""
+		}
+		return cmp.Or(file, s.project)
+	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error
 	w, err := fsnotify.NewWatcher()
@@ -36,7 +43,7 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 	}
 	var due <-chan time.Time // when the file is read again
 	now, _ := os.Stat(watched())
-	if !same(now, s.seen) || s.refused != "" { // it may have changed, or be trusted, before it was watched
+	if file == "" || !same(now, s.seen) || s.refused != "" { // it may have changed before it was watched
 		due = time.After(settle)
 	}
 	for {
@@ -56,6 +63,10 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 			log.Warn().Err(err).Msg("watching the config")
 			due = time.After(settle)
 		case <-s.Hangups:
+			if watched() == "" {
+				end(system.SignalError(syscall.SIGHUP))
+				return
+			}
 			due = time.After(0)
 		case <-due:
 			if w != nil {
@@ -66,14 +77,16 @@ func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, se
 	}
 }
 
-// watch watches the folders where a change of the file shows, and one more if it is not "". It drops the old
+// watch watches the folders where a change of the file shows, and one more, if they are not "". It drops the old
 // watches: any of those folders may have been replaced.
 func watch(w *fsnotify.Watcher, file, more string) {
 	for _, dir := range w.WatchList() {
 		_ = w.Remove(dir) // an error says that the folder is gone
 	}
-	for _, dir := range folders(file) {
-		_ = w.Add(dir) // without a watch the file is read again at SIGHUP only
+	if file != "" {
+		for _, dir := range folders(file) {
+			_ = w.Add(dir) // without a watch the file is read again at SIGHUP only
+		}
 	}
 	if more != "" {
 		_ = w.Add(more)
@@ -149,7 +162,7 @@ func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config
 		s.refused = left.Error()
 		err = left // the last trusted content stays in effect
 	case err == nil && found == "" && file == "":
-		return file // the file that was not trusted is gone
+		return file // there still is none
 	case err == nil && found != file && found != s.project && file != "":
 		err = fmt.Errorf("%s does not exist any more", file)
 	}

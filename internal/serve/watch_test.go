@@ -103,7 +103,7 @@ func TestConfigIsWatched(t *testing.T) {
 	log := make(events, 1000)
 	go func() {
 		defer close(ended)
-		i.reload(ctx, link, conf, upstream.NewSet(&tools.Registry{}), zerolog.New(log))
+		i.reload(ctx, link, conf, upstream.NewSet(&tools.Registry{}), zerolog.New(log), nil)
 	}()
 	defer func() { stop(); <-ended }()
 
@@ -161,7 +161,7 @@ func TestConfigIsEmptied(t *testing.T) {
 	log := make(events, 1000)
 	go func() {
 		defer close(ended)
-		i.reload(ctx, file, conf, set, zerolog.New(log))
+		i.reload(ctx, file, conf, set, zerolog.New(log), nil)
 	}()
 	defer func() { stop(); <-ended }()
 	for range 2 {
