@@ -61,8 +61,7 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 		return err
 	}
 	byMaker := func(context.Context, *jetstream.StreamConfig) error {
-		info := stream.CachedInfo()
-		if sp.hasMade(stream) || info.TimeStamp.Sub(info.Created) > makerTimeout { // the server's clock, both
+		if sp.mayFinish(stream) {
 			return nil
 		}
 		return errBeingMade
@@ -77,7 +76,8 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 		refused, ok := errors.AsType[*jetstream.APIError](err)
 		switch {
 		case errors.Is(err, errBeingMade):
-			err = unreachable(err)
+			begun = time.Now() // what follows is a new try
+			err = tasks.Trouble{Err: engine.Away{Err: err}}
 		case ok && isFull(refused):
 			// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
 			// that is made or changed, until some of it is given back.
@@ -112,16 +112,18 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 // errBeingMade says that another process has made the stream of an owner's tasks, and none for leases yet.
 var errBeingMade = errors.New("another process is opening the state")
 
-// hasMade reports whether this process has made a stream of tasks. It alone makes the one for leases, which
-// says that the servers have room for both: another process could make it while this one gives back.
-func (sp *space) hasMade(stream jetstream.Stream) bool {
-	return stream.CachedInfo().Config.Metadata[makerMember] == sp.Keeper
+// mayFinish reports whether this process may make the stream for leases, which says that the servers have room
+// for both, or give back the stream of tasks: the process that has made that, or any if the maker seems to
+// have died. Otherwise one could make it while the other gives back.
+func (sp *space) mayFinish(stream jetstream.Stream) bool {
+	info := stream.CachedInfo()
+	return info.Config.Metadata[makerMember] == sp.Keeper ||
+		info.TimeStamp.Sub(info.Created) > makerTimeout // both by the server's clock
 }
 
-// giveBack deletes the stream of an owner that has none for leases, so that nothing was stored yet, if this
-// process has made it.
+// giveBack deletes the stream of an owner that has none for leases, so that nothing was stored yet.
 func (sp *space) giveBack(ctx context.Context, stream jetstream.Stream) error {
-	if !sp.hasMade(stream) || stream.CachedInfo().State.Msgs > 0 {
+	if !sp.mayFinish(stream) || stream.CachedInfo().State.Msgs > 0 {
 		return nil
 	}
 	_, err := sp.c.js.Stream(ctx, sp.leaseName)
@@ -141,7 +143,7 @@ const (
 	// givingBack is how long others may take to give back what was reserved twice.
 	givingBack = 2 * time.Second
 	// makerTimeout is how long the process that has made an owner's first stream may take to make the second.
-	// After that it counts as dead, and another one makes it.
+	// After that it counts as dead.
 	makerTimeout = 5 * time.Second
 	// leastShare is the smallest limit. Servers with less room than that have none.
 	leastShare = 256 << 20
