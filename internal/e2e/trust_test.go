@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -357,32 +358,37 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	lists("three")
 }
 
-// A server that was started before its project's file was trusted, or written, takes it once it is trusted. The
-// trust of another file changes nothing.
+// A server that was started before its project's file was trusted, or written, takes it once it is trusted, and no
+// longer tells models that it is not. The trust of another file changes nothing.
 func TestServerTakesWhatIsTrustedLater(t *testing.T) {
-	for name, try := range map[string]struct{ own, missing bool }{
+	const mine = "tools: {mine: {command: [echo]}}\n"
+	for name, try := range map[string]struct {
+		own     string // the user's own config
+		missing bool   // the project's file
+	}{
 		"not trusted": {}, "missing": {missing: true},
-		"beside another": {own: true}, "missing beside another": {true, true},
+		"beside another": {own: mine}, "missing beside another": {mine, true}, "beside an empty one": {own: " "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCheckout(t)
-			if try.missing {
-				if err := os.Remove(filepath.Join(c.dir, "runnel.yaml")); err != nil {
-					t.Fatal(err)
-				}
+			ran := filepath.Join(t.TempDir(), "ran")
+			project := "  run: {command: [touch, " + ran + "]}\n"
+			if c.write(project); try.missing {
+				remove(t, filepath.Join(c.dir, "runnel.yaml"))
 			}
-			if try.own {
-				home := t.TempDir()
-				c.env = append(c.env, "XDG_CONFIG_HOME="+home)
-				if err := os.Mkdir(filepath.Join(home, "runnel"), 0o700); err != nil {
+			if try.own != "" {
+				home := filepath.Join(t.TempDir(), "runnel")
+				if err := os.Mkdir(home, 0o700); err != nil {
 					t.Fatal(err)
 				}
-				if err := os.WriteFile(filepath.Join(home, "runnel", "runnel.yaml"),
-					[]byte("tools: {mine: {command: [echo]}}\n"), 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(home, "runnel.yaml"), []byte(strings.TrimSpace(try.own)),
+					0o600); err != nil {
 					t.Fatal(err)
 				}
+				c.env = append(c.env, "XDG_CONFIG_HOME="+filepath.Dir(home))
 			}
+			late := process(t, c.command("--state", "memory")) // its client comes when all is over
 			w := startWitness(&witness{t: t, patience: watchdog, plain: true}, c.command("--state", "memory"))
 			defer w.end()
 			var list struct{ Tools []struct{ Name string } }
@@ -390,19 +396,24 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 				w.must(&list, "tools/list", map[string]any{})
 				return slices.ContainsFunc(list.Tools, func(t struct{ Name string }) bool { return t.Name == name })
 			}
-			if has("leave-mark") || has("mine") != try.own {
+			if has("run") || has("mine") != (try.own == mine) {
 				t.Fatalf("it begins with %+v", list.Tools)
 			}
 			other := newCheckout(t)
 			other.env = c.env
 			other.run("", "trust").is(t, exitFine, ".*", "trusted until")
 			time.Sleep(time.Second) // longer than a change needs to be seen
-			if has("leave-mark") || c.marked() || other.marked() {
+			if has("run") || c.marked() || other.marked() {
 				t.Fatal("the trust of another file counts")
 			}
-			c.write("")
+			if said := w.log.String(); strings.Contains(said, "config read again") ||
+				strings.Contains(said, "the config is empty") {
+				t.Errorf("nothing has changed, but it says: %s", said)
+			}
+			c.write(project)
 			c.run("", "trust").is(t, exitFine, ".*", "trusted until")
-			for deadline := time.Now().Add(watchdog); !has("leave-mark"); time.Sleep(20 * time.Millisecond) {
+			for deadline := time.Now().Add(watchdog); !has("run") || !strings.Contains(late.stderr.String(),
+				"config read again"); time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("it still has %+v", list.Tools)
 				}
@@ -412,14 +423,56 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 			}
 			for range 2 {
 				var result json.RawMessage
-				w.must(&result, "tools/call", map[string]any{"name": "leave-mark", "arguments": map[string]any{}})
-				if !c.marked() {
-					t.Fatalf("its tool does not run: %s", result)
-				}
-				if err := os.Remove(c.mark); err != nil {
-					t.Fatal(err)
-				}
+				w.must(&result, "tools/call", map[string]any{"name": "run", "arguments": map[string]any{}})
+				remove(t, ran)
+			}
+			late.sendLine(initialize)
+			if line := string(late.line()); strings.Contains(line, "missing") {
+				t.Errorf("a client that comes later hears %s", line)
 			}
 		})
+	}
+}
+
+// While there is no config file at all, a hangup ends a server. Otherwise it reads the file again, and says once
+// more why it does not use it.
+func TestHangupWithoutAConfig(t *testing.T) {
+	t.Parallel()
+	c := newCheckout(t)
+	c.write("")
+	s := process(t, c.command("--state", "memory"))
+	s.open()
+	says := func(times int, what string) {
+		t.Helper()
+		for deadline := time.Now().Add(watchdog); strings.Count(s.stderr.String(), what) <
+			times; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("stderr does not say %q %d times:\n%s", what, times, s.stderr)
+			}
+		}
+	}
+	hangUp := func() {
+		t.Helper()
+		if err := syscall.Kill(s.pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 2 {
+		hangUp()
+		says(i+2, "it is not trusted yet")
+	}
+	remove(t, filepath.Join(c.dir, "runnel.yaml"))
+	hangUp()
+	select {
+	case <-s.exited:
+	case <-time.After(watchdog):
+		t.Fatal("it goes on without any config")
+	}
+}
+
+func remove(t *testing.T, file string) {
+	t.Helper()
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -24,18 +25,26 @@ import (
 const settle = 200 * time.Millisecond
 
 // LoadConfig reads the config file, if there is one, and applies flags and variables to it.
-// file is "" if there is none. A file that is not used is reported on stderr.
-func (s *Setup) LoadConfig(ctx context.Context) (conf *config.Config, file string, err error) {
-	conf, file, s.untrusted, err = s.ReadConfigs(ctx)
-	if s.untrusted != nil {
-		s.refused = s.untrusted.Error()
-		s.Say(zerolog.WarnLevel, "runnel: "+s.refused)
+// It returns the file's path, "" if there is none. A file that is not used is reported on stderr.
+func (s *Setup) LoadConfig(ctx context.Context) (*config.Config, string, error) {
+	conf, file, left, err := s.ReadConfigs(ctx)
+	s.untrusted = new(atomic.Pointer[trust.Refusal])
+	if s.untrusted.Store(left); left != nil {
+		s.Say(zerolog.WarnLevel, "runnel: "+left.Error())
 	}
 	return conf, file, err
 }
 
-// Untrusted reports whether LoadConfig has not used the project's config file, and has said so.
-func (s *Setup) Untrusted() bool { return s.untrusted != nil }
+// Untrusted reports whether the project's config file is left out. LoadConfig has said so.
+func (s *Setup) Untrusted() bool { return s.left() != nil }
+
+// left says why the project's config file is left out, nil if it is not.
+func (s *Setup) left() *trust.Refusal {
+	if s.untrusted == nil {
+		return nil
+	}
+	return s.untrusted.Load()
+}
 
 // LoadStateConfig is LoadConfig for a command that looks at tasks and uses no tools. It reports a file that
 // is not used only if the file may name another state or owner.

@@ -20,7 +20,7 @@
 // Where things stand:
 //
 //	a config becomes tools                          Setup.registry (registry.go)
-//	a config that has changed takes effect          Setup.readAgain (watch.go), Setup.replaceTools (owners.go)
+//	a config that has changed takes effect          watcher.readAgain (watch.go), Setup.replaceTools (owners.go)
 //	owners are kept apart                           owners.serves (owners.go): each has a separate server; in the state, package run
 //	a state is opened                               Setup.openState (state.go)
 //	a state must have workers                       Setup.openState (state.go)

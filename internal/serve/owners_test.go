@@ -98,8 +98,9 @@ func TestOwnerComesDuringAReload(t *testing.T) {
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
+		w := &watcher{Setup: s, began: conf, set: set, log: zerolog.Nop(), file: file}
 		for ctx.Err() == nil {
-			s.readAgain(t.Context(), file, conf, set, zerolog.Nop())
+			w.readAgain(t.Context(), byChange)
 		}
 	}()
 	for i := range 50 {

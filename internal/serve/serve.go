@@ -65,7 +65,7 @@ func (s *Setup) Serve(ctx context.Context) error {
 		log.Warn().Msg("stdin is the null device, so no host can speak to runnel, which ends: a host starts it with a pipe, and --http ADDR serves HTTP until a signal")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil &&
-		s.untrusted == nil {
+		!s.Untrusted() {
 		log.Warn().Msg("no tools: name one with --tool, or let runnel init propose a runnel.yaml")
 	}
 	store, err := s.openState(conf, log)
@@ -85,7 +85,10 @@ func (s *Setup) Serve(ctx context.Context) error {
 	case file == "" && s.project == "":
 		ctx = starting // nor will there ever be a config
 	case s.Watches:
-		started() // a SIGHUP until now needs no action: reload checks whether the file has changed
+		started() // a SIGHUP until now needs no action if there is a file: reload checks whether it has changed
+		if file == "" && context.Cause(starting) != context.Canceled {
+			return nil // a signal is a normal way to end
+		}
 		var end context.CancelCauseFunc
 		ctx, end = context.WithCancelCause(ctx)
 		watch, stop := context.WithCancel(ctx)

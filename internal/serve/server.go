@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +44,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	log zerolog.Logger) served {
 	server := rpc.NewServer(&rpc.Options{
 		Info:         mcp.Implementation{Name: conf.Server.Name, Version: Version()},
-		Instructions: s.instructions(conf),
+		Instructions: conf.Server.Instructions,
 		MaxLine:      int(conf.Limits.MaxLine),
 		MaxInFlight:  conf.Limits.MaxInFlight,
 		Drain:        cmp.Or(time.Duration(conf.Limits.Drain), time.Nanosecond), // 0 means the default there
@@ -58,6 +57,7 @@ func (s *Setup) server(conf *config.Config, set *upstream.Set, store tasks.State
 	if s, ok := store.(*sqlite.State); ok {
 		set.Dir = s.Dir()
 	}
+	set.Missing = s.missing
 	// When the input has ended or a signal has come, no child is left behind.
 	stop := sync.OnceFunc(func() { stopTasks(runner.Close, set.Close, runner.GiveUp, set.Tools.Grace()) })
 	methods.Register(server, runner)
@@ -124,13 +124,12 @@ func (s *Setup) newRunner(conf *config.Config, store tasks.State, observer run.O
 	})
 }
 
-// instructions returns the config's instructions, and says why a config file was left out.
-func (s *Setup) instructions(conf *config.Config) string {
-	text := conf.Server.Instructions
-	if s.untrusted != nil {
-		text = strings.TrimSpace(text + "\n\n" + s.untrusted.Instructions())
+// missing tells a model why the tools of the project's config file are missing, "" if they are not.
+func (s *Setup) missing() string {
+	if left := s.left(); left != nil {
+		return left.Instructions()
 	}
-	return text
+	return ""
 }
 
 // taskGrace is how long tasks may take to end: longer than commands and calls of other servers take by

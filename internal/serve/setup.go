@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"runnel/internal/system"
@@ -42,11 +43,11 @@ type Setup struct {
 	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
 	project   string             // the project's config file, which is read if it exists and is trusted; "" if another is named
-	refused   string             // why that was not used, as the log has said last
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served
-	untrusted *trust.Refusal     // why the config file in the current directory was left out, if it was
+	// Why the project's config file is left out, nil if it is not.
+	untrusted *atomic.Pointer[trust.Refusal] // nil before LoadConfig
 	// The number of tools of the config and the command line, once the registry is made.
 	Tools     int
 	Upstreams int // the number of upstreams, likewise

@@ -18,78 +18,111 @@ import (
 	"runnel/tools/upstream"
 )
 
-// reload reads the config file again at SIGHUP and when it changes, until ctx ends. file is "" if there is none,
-// or if the project's is not trusted yet: it is used once it is. Where there is none, SIGHUP ends the server. Only tools, upstreams, secrets and notices take effect;
-// everything else in the file counts from the next start on. A file with a mistake changes nothing.
+// watcher follows the config file of a running server.
+type watcher struct {
+	*Setup
+	began *config.Config // what the server was started with
+	set   *upstream.Set
+	log   zerolog.Logger
+
+	file     string // the file in use; "" if there is none
+	projects bool   // that is the project's
+	refused  string // why the project's file is not used, as the log has said last
+	folder   string // where the records of trust are; "" if it cannot be watched
+}
+
+// cause is why the config is read again.
+type cause int
+
+// A later one includes those before it.
+const (
+	byTrust  cause = iota // some file is trusted now
+	byChange              // the file has changed, or a folder on the way to it
+	bySignal              // SIGHUP
+)
+
+// reload reads the config file again at SIGHUP and when it changes, until ctx ends. A project's file that is
+// written or trusted later is used from then on; while there is no file at all, SIGHUP ends the server. Only
+// tools, upstreams, secrets and notices take effect; everything else in the file counts from the next start on.
+// A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set,
 	log zerolog.Logger, end context.CancelCauseFunc) {
-	trusted := "" // the folder where a record changes when the project's file is trusted
-	if s.project != "" {
-		trusted, _ = s.Trust().WatchableDir() // without it the file is read again at SIGHUP, or when it changes
-	}
-	watched := func() string {
-		if file == "" && s.refused == "" {
-			return ""
-		}
-		return cmp.Or(file, s.project)
+	w := &watcher{Setup: s, began: conf, set: set, log: log, file: file, projects: file != "" && file == s.project}
+	if left := s.left(); left != nil {
+		w.refused = left.Error()
 	}
 	var events <-chan fsnotify.Event
 	var errs <-chan error
-	w, err := fsnotify.NewWatcher()
+	notices, err := fsnotify.NewWatcher()
 	if err == nil {
-		defer func() { _ = w.Close() }() // an error no longer matters
-		events, errs = w.Events, w.Errors
-		watch(w, watched(), trusted)
+		defer func() { _ = notices.Close() }() // an error no longer matters
+		events, errs = notices.Events, notices.Errors
+		w.watch(notices)
+	} else {
+		log.Warn().Err(err).Msg("the config is not watched: it is read again at SIGHUP only")
 	}
 	var due <-chan time.Time // when the file is read again
-	now, _ := os.Stat(watched())
-	if file == "" || !same(now, s.seen) || s.refused != "" { // it may have changed before it was watched
-		due = time.After(settle)
+	why := byTrust
+	soon := func(because cause) { due, why = time.After(settle), max(why, because) }
+	if now, _ := os.Stat(w.path()); !same(now, s.seen) { // it changed before it was watched
+		soon(byChange)
+	} else if s.project != "" { // it may be trusted since
+		soon(byTrust)
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case e := <-events:
-			now, _ := os.Stat(watched())
+			now, _ := os.Stat(w.path())
 			switch {
-			case filepath.Dir(e.Name) == trusted: // perhaps this file is trusted now
-				due = time.After(settle)
+			case w.folder != "" && (e.Name == w.folder || filepath.Dir(e.Name) == w.folder):
+				soon(byTrust)
 			case e.Op != fsnotify.Chmod && !same(now, s.seen):
 				s.seen = now
-				due = time.After(settle)
+				soon(byChange)
 			}
 		case err := <-errs: // events were lost, or the folder is gone
 			log.Warn().Err(err).Msg("watching the config")
-			due = time.After(settle)
+			soon(byChange)
 		case <-s.Hangups:
-			if watched() == "" {
+			due, why = time.After(0), bySignal
+		case <-due:
+			if notices != nil {
+				w.watch(notices) // before reading, so that no change is missed
+			}
+			if none := w.readAgain(ctx, why); none && why == bySignal {
 				end(system.SignalError(syscall.SIGHUP))
 				return
 			}
-			due = time.After(0)
-		case <-due:
-			if w != nil {
-				watch(w, watched(), trusted) // before reading, so that no change is missed
-			}
-			file = s.readAgain(ctx, file, conf, set, log)
+			why = byTrust
 		}
 	}
 }
 
-// watch watches the folders where a change of the file shows, and one more, if they are not "". It drops the old
-// watches: any of those folders may have been replaced.
-func watch(w *fsnotify.Watcher, file, more string) {
-	for _, dir := range w.WatchList() {
-		_ = w.Remove(dir) // an error says that the folder is gone
+// path is the file whose changes count; "" if there is none.
+func (w *watcher) path() string {
+	if w.file == "" && w.refused == "" {
+		return ""
 	}
-	if file != "" {
-		for _, dir := range folders(file) {
-			_ = w.Add(dir) // without a watch the file is read again at SIGHUP only
+	return cmp.Or(w.file, w.project)
+}
+
+// watch watches the folders where a change of the file shows, or a record of trust. It drops the old watches:
+// any of those folders may have been replaced.
+func (w *watcher) watch(notices *fsnotify.Watcher) {
+	for _, dir := range notices.WatchList() {
+		_ = notices.Remove(dir) // an error says that the folder is gone
+	}
+	if path := w.path(); path != "" {
+		for _, dir := range folders(path) {
+			_ = notices.Add(dir) // without a watch the file is read again at SIGHUP only
 		}
 	}
-	if more != "" {
-		_ = w.Add(more)
+	if w.project != "" {
+		if w.folder, _ = w.Trust().WatchableDir(); w.folder != "" {
+			_ = notices.Add(w.folder)
+		}
 	}
 }
 
@@ -133,52 +166,74 @@ func same(a, b os.FileInfo) bool {
 		a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()))
 }
 
-// readAgain takes what is in the config file now, and returns the file that it has taken it from: another one
-// than before if the project's is trusted since.
-func (s *Setup) readAgain(ctx context.Context, file string, began *config.Config, set *upstream.Set,
-	log zerolog.Logger) string {
-	now, _ := os.Stat(cmp.Or(file, s.project))
-	if now != nil && now.Mode()&os.ModeNamedPipe != 0 {
-		log.Warn().Str("config", file).
+// readAgain takes what is in the config file now. none reports that there is no file at all.
+func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
+	if why == byTrust {
+		project := config.Project()
+		_, trusted, _ := w.Trust().Read(project)
+		if trusted == nil || project == w.file && w.refused == "" {
+			return false // another file was trusted
+		}
+	}
+	before, _ := os.Stat(w.path())
+	if before != nil && before.Mode()&os.ModeNamedPipe != 0 && w.file != "" && !w.projects {
+		w.log.Warn().Str("config", w.file).
 			Msg("the config is a pipe: waiting until all of it is written and it is closed, or replaced")
 	}
-	if now != nil && now.Mode().IsRegular() && now.Size() == 0 {
-		log.Warn().Str("config", file).
-			Msg("the config is empty, as while an editor writes it: the tools stay as they were until something is in it")
-		return file
-	}
-	conf, found, left, err := s.ReadConfigs(ctx)
-	if left != nil {
-		s.seen = now // else every change in its folder would count as a change of the file
-	}
+	conf, found, left, err := w.ReadConfigs(ctx)
 	if ctx.Err() != nil {
-		return file
+		return false
 	}
+	read := w.seen
+	w.seen = before // until what was read is taken: else every change in its folder would count as one of the file
+	refused := ""
+	if left != nil {
+		refused = left.Error()
+	}
+	told := refused == w.refused && why != bySignal
+	w.refused = refused
+	w.untrusted.Store(left)
 	switch {
-	case left != nil && (file == "" || file == s.project):
-		if left.Error() == s.refused { // another file was trusted
-			return file
+	case err != nil:
+	case left != nil && (w.projects || found == ""): // what was trusted last stays in effect
+		if told {
+			return false
 		}
-		s.refused = left.Error()
-		err = left // the last trusted content stays in effect
-	case err == nil && found == "" && file == "":
-		return file // there still is none
-	case err == nil && found != file && found != s.project && file != "":
-		err = fmt.Errorf("%s does not exist any more", file)
+		err = left
+	case found == "" && w.file == "":
+		return true
+	case found == "" || w.file != "" && found != w.file && found != w.project:
+		err = fmt.Errorf("%s does not exist any more", w.file)
+	case read != nil && read.Mode().IsRegular() && read.Size() == 0:
+		w.log.Warn().Str("config", found).
+			Msg("the config is empty, as while an editor writes it: the tools stay as they were until something is in it")
+		return false
 	}
+	count := 0
 	if err == nil {
-		var count int
-		if count, err = s.replaceTools(set, conf, log); err == nil {
-			s.refused = ""
-			log.Info().Str("config", found).Int("tools", count).Int("upstreams", len(conf.Upstreams)).
-				Msg("config read again")
-			if waiting := conf.Differs(began); len(waiting) > 0 {
-				log.Warn().Strs("sections", waiting).
-					Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
-			}
-			return found
-		}
+		count, err = w.replaceTools(w.set, conf, w.log)
 	}
-	log.Error().Err(err).Msg("config not taken: the tools stay as they were")
-	return file
+	if err != nil {
+		w.log.Error().Err(err).Msg("config not taken: the tools stay as they were")
+		return false
+	}
+	w.file, w.projects, w.seen = found, found == w.project, read
+	w.log.Info().Str("config", found).Int("tools", count).Int("upstreams", len(conf.Upstreams)).
+		Msg("config read again")
+	if waiting := w.waiting(conf); len(waiting) > 0 {
+		w.log.Warn().Strs("sections", waiting).
+			Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
+	}
+	return false
+}
+
+// waiting returns the sections that have changed and take effect at the next start. What Serve has set itself,
+// for the live view or a null device as stdin, is no change.
+func (w *watcher) waiting(conf *config.Config) []string {
+	now := *conf
+	if w.view != nil {
+		now.HTTP = w.began.HTTP
+	}
+	now.HTTP.NoStdio = now.HTTP.NoStdio || w.began.HTTP.NoStdio
+	return now.Differs(w.began)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"runnel/internal/signal"
@@ -176,6 +177,9 @@ func with(members map[string]json.RawMessage, name string, value json.RawMessage
 // introduce names the wrapped server, if it is known, and joins the instructions of all servers.
 func (s *Set) introduce(info mcp.Implementation, instructions string,
 	wraps bool) (mcp.Implementation, string) {
+	if s.Missing != nil {
+		instructions = strings.TrimSpace(instructions + "\n\n" + s.Missing())
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, u := range s.servers {

@@ -27,6 +27,9 @@ type Set struct {
 	// Set before anything is asked. Dir keeps what servers have, for the next runnel; "" = nothing is kept.
 	// Only is the one tool that the only client will use; "" = any: no server is started that cannot have it.
 	Dir, Only string
+	// Missing tells a model which tools are missing and why, "" if none are; nil = none are. It is asked for
+	// each session.
+	Missing func() string
 
 	runs    sync.WaitGroup
 	beat    time.Duration // a client that waits gets a sign of life so often; 0 = never
