@@ -171,8 +171,12 @@ func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
 	if why == byTrust {
 		project := config.Project()
 		_, trusted, _ := w.Trust().Read(project)
-		if trusted == nil || project == w.file && w.refused == "" {
-			return false // another file was trusted
+		asBefore := trusted == nil
+		if project == w.file {
+			asBefore = trusted != nil && w.refused == ""
+		}
+		if asBefore { // it was about another file
+			return false
 		}
 	}
 	before, _ := os.Stat(w.path())
