@@ -109,6 +109,7 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	if (e.traits.Serves || e.traits.Lasts) && spec.TTL == 0 {
 		spec.TTL = math.MaxInt64
 	}
+	spec.Longest = e.traits.Longest
 	spec.Lasts = spec.Lasts || e.traits.Lasts
 	d.Relays = e.traits.Relays
 	outlives := s.outlives(d, e, spec.Handle)

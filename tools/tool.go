@@ -59,8 +59,10 @@ type Traits struct {
 	TakesInput bool // a call reads Call.Input
 	Repeatable bool // a call that was cut off may be made again
 	Lasts      bool // its task gets the longest ttl, unless its client asks for one
-	AtOnce     int  // how many calls run at once, the others wait; 0 = no limit
-	bounded    bool // a call ends soon: it is never handed over
+	// How long a call may run; 0 = no limit. Unless its client asks for a ttl, its task is kept twice as long.
+	Longest time.Duration
+	AtOnce  int  // how many calls run at once, the others wait; 0 = no limit
+	bounded bool // a call ends soon: it is never handed over
 
 	// This says how the output of a running call is shown: see text.Shaper.
 	MaxResult  int // bytes; 0 = what suits the client

@@ -64,7 +64,7 @@ func TestConfigOfTheProject(t *testing.T) {
 			is(t, exitFine, filepath.Dir(near)+"\n", "")
 		run("config", "check", "..").is(t, exitFine, "../runnel.yaml.*", "")
 		run("tools", "--config", repo).is(t, exitUsage, "", "--config: there is no config file "+file)
-		run("trust", "--remove", "..").is(t, exitFine, "", "no longer trusted: ../runnel.yaml")
+		run("trust", "--remove", "..").is(t, exitFine, "", `no longer trusted: ../runnel.yaml \(a server .*\)\n`)
 		run("trust", "..").is(t, exitFine, "tools: .*", "trusted until it changes: "+near)
 	}
 }

@@ -72,7 +72,7 @@ func (s *Setup) registry(conf *config.Config, whole bool) (set *upstream.Set, co
 	addOwn := func(tool tools.Tool) {
 		spec := tool.Describe()
 		specs = append(specs, spec)
-		add(tool, conf.Origin("tools."+spec.Name))
+		add(tool, cmp.Or(conf.Origin("tools."+spec.Name), "--set"))
 	}
 	for _, c := range commands {
 		addOwn(c)

@@ -302,6 +302,16 @@ func TestTTLBounds(t *testing.T) {
 			t.Errorf("ttl(%v) = %v, want %v", asked, got, want)
 		}
 	}
+	for longest, want := range map[time.Duration]time.Duration{
+		20 * time.Minute: time.Hour, 3 * time.Hour: 6 * time.Hour, 20 * time.Hour: 24 * time.Hour,
+	} {
+		if got := r.ttl(&Spec{Longest: longest}); got != want {
+			t.Errorf("work of %v gets %v, want %v", longest, got, want)
+		}
+		if got := r.ttl(&Spec{Longest: longest, TTL: time.Minute}); got != time.Minute {
+			t.Errorf("work of %v gets %v, not the minute that its requestor wants", longest, got)
+		}
+	}
 	r = newRunner(t, Options{MaxTTL: time.Hour, MaxLasting: 48 * time.Hour})
 	if got := r.ttl(&Spec{TTL: 1<<63 - 1, Lasts: true}); got != 48*time.Hour {
 		t.Errorf("one that lasts gets %v", got)

@@ -159,8 +159,9 @@ type Spec struct {
 	Handle bool
 	// Late allows a handle later (Run.Promote). Until then none of the output may be lost.
 	Late bool
-	// TTL is what the requestor asked for; 0 = nothing.
-	TTL time.Duration
+	// TTL is what the requestor asked for; 0 = nothing. Longest is how long the work may take; 0 = it is not
+	// known. If nothing was asked for, the task is kept for at least twice as long: a ttl ends the work, too.
+	TTL, Longest time.Duration
 	// Lasts allows a ttl of MaxLasting.
 	Lasts bool
 	// Variables are the initial variables of the task, an encoded object from MergeVariables; nil = none.

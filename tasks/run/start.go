@@ -79,13 +79,17 @@ func (r *Runner) newRun(spec Spec, t tasks.Task) *Run {
 	return run
 }
 
-// ttl returns the granted ttl: what was asked for, within bounds.
+// ttl returns the granted ttl: what was asked for or suits the work, within bounds.
 func (r *Runner) ttl(spec *Spec) time.Duration {
 	longest := r.o.MaxTTL
 	if spec.Lasts {
 		longest = r.o.MaxLasting
 	}
-	return min(max(cmp.Or(spec.TTL, r.o.TTL), minTTL), longest)
+	asked := spec.TTL
+	if asked == 0 {
+		asked = max(r.o.TTL, 2*spec.Longest)
+	}
+	return min(max(asked, minTTL), longest)
 }
 
 // Begin starts the work of a run that Make or Take has returned; from then on Runner.Close waits for it. The

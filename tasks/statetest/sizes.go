@@ -36,6 +36,7 @@ func readFromAnywhere(t *testing.T, here, there tasks.State) {
 		<-began
 		for i := range lines {
 			if err := task.Log().Append(ctx, partials.Chunk{Data: []byte(text(i))}); err != nil {
+				t.Errorf("line %d is not taken: %v", i, err)
 				return run.Done{Err: err}
 			}
 		}

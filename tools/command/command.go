@@ -226,6 +226,7 @@ func (c *Command) mayDetach() bool {
 func (c *Command) Traits() tools.Traits {
 	return tools.Traits{
 		Grace:      time.Duration(*c.config.Grace),
+		Longest:    time.Duration(c.config.Timeout) * time.Duration(1+c.config.Retry.Times),
 		Serves:     c.config.Ready != "",
 		Detached:   c.config.Detach == config.DetachAlways || c.OnWorkers(),
 		MayDetach:  c.mayDetach(),

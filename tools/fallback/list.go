@@ -85,5 +85,5 @@ func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	case line == "" || t.Status == mcp.TaskInputRequired:
 		line, _, _ = strings.Cut(t.StatusMessage, "\n")
 	}
-	return shorten.Clip(line, maxListedLine)
+	return shorten.Clip(text.Printable(line), maxListedLine)
 }

@@ -205,6 +205,7 @@ const modelGrace = time.Second
 // Traits implements tools.Kind.
 func (m *Model) Traits() tools.Traits {
 	return tools.Traits{Grace: modelGrace, AtOnce: m.config.MaxConcurrent, MaxResult: m.maxResult(),
+		Longest:  time.Duration(m.config.Timeout),
 		Detached: m.config.Runs != "", Confirms: m.asks != nil, Repeatable: m.config.Retry.Times > 0}
 }
 
