@@ -358,8 +358,8 @@ func TestServerKeepsWhatWasTrusted(t *testing.T) {
 	lists("three")
 }
 
-// A server that was started before its project's file was trusted, or written, takes it once it is trusted, and no
-// longer tells models that it is not. The trust of another file changes nothing.
+// A server that was started before its project's file was trusted, or written, takes it once it is trusted, and
+// no longer tells models that it is not. The trust of another file changes nothing.
 func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 	const mine = "tools: {mine: {command: [echo]}}\n"
 	for name, try := range map[string]struct {
@@ -434,8 +434,8 @@ func TestServerTakesWhatIsTrustedLater(t *testing.T) {
 	}
 }
 
-// While there is no config file at all, a hangup ends a server. Otherwise it reads the file again, and says once
-// more why it does not use it.
+// While there is no config file at all, a hangup ends a server. Otherwise it reads the file again, and says
+// once more why it does not use it.
 func TestHangupWithoutAConfig(t *testing.T) {
 	t.Parallel()
 	c := newCheckout(t)

@@ -42,7 +42,7 @@ type Setup struct {
 	scheduler *every.Scheduler   // nil = this process starts nothing by itself
 	session   bool               // a host has started this process, which serves it alone
 	view      *liveView          // the live view; nil = it is not served
-	project   string             // the project's config file, which is read if it exists and is trusted; "" if another is named
+	project   string             // the project's config file, which needs trust; "" if another one is named
 	seen      os.FileInfo        // the config file's info from before the last read; nil if it did not exist
 	front     httpserver.Options // the options of the HTTP server
 	owners    *owners            // the owners that come over HTTP; nil = HTTP is not served

@@ -43,11 +43,12 @@ const (
 
 // reload reads the config file again at SIGHUP and when it changes, until ctx ends. A project's file that is
 // written or trusted later is used from then on; while there is no file at all, SIGHUP ends the server. Only
-// tools, upstreams, secrets and notices take effect; everything else in the file counts from the next start on.
+// tools, upstreams, secrets and notices take effect; everything else in the file counts from the next start.
 // A file with a mistake changes nothing.
 func (s *Setup) reload(ctx context.Context, file string, conf *config.Config, set *upstream.Set,
 	log zerolog.Logger, end context.CancelCauseFunc) {
-	w := &watcher{Setup: s, began: conf, set: set, log: log, file: file, projects: file != "" && file == s.project}
+	w := &watcher{Setup: s, began: conf, set: set, log: log,
+		file: file, projects: file != "" && file == s.project}
 	if left := s.left(); left != nil {
 		w.refused = left.Error()
 	}
@@ -189,7 +190,7 @@ func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
 		return false
 	}
 	read := w.seen
-	w.seen = before // until what was read is taken: else every change in its folder would count as one of the file
+	w.seen = before // until what was read is taken: else each change in its folder would count as the file's
 	refused := ""
 	if left != nil {
 		refused = left.Error()

@@ -280,8 +280,8 @@ func TestOwnersAtTheSameTime(t *testing.T) {
 	}
 }
 
-// Runnels that die after they have made the first stream of an owner do not lock the others out, nor do they keep
-// what was reserved for it. Others wait until they count as dead: a living one may be giving the stream back.
+// Runnels that die after they have made the first stream of an owner do not lock the others out, nor do they
+// keep what was reserved for it. Others wait until they count as dead: a living one may be giving it back.
 func TestMakersDie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it waits until the makers count as dead: make race runs it")

@@ -487,7 +487,7 @@ func (s *slow) Ask(context.Context, string) error {
 // A task that its ttl ends, and not the cancel that comes at the same time, is not told as cancelled: its own
 // client hears that it failed.
 func TestCancelledAtTheEndOfItsTTL(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{"before": 0, "after, as its canceller sees it": 2 * time.Hour} {
+	for name, ahead := range map[string]time.Duration{"before": 0, "after, as seen here": 2 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			var clock run.WallClock
 			now := func() time.Time { return clock.Now().Add(ahead) }

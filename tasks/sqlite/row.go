@@ -20,8 +20,8 @@ type row struct {
 }
 
 // taskColumns are the columns that scanTask reads.
-const taskColumns = "number, id, owner, tool, client, status, message, created, updated, ttl, merge, work IS NOT NULL, " +
-	"keeper, expires < 0 AND keeper IS NOT NULL, coalesce(length(outcome), 0) > 0"
+const taskColumns = "number, id, owner, tool, client, status, message, created, updated, ttl, merge, " +
+	"work IS NOT NULL, keeper, expires < 0 AND keeper IS NOT NULL, coalesce(length(outcome), 0) > 0"
 
 // scanTask reads taskColumns, and more if the query has more.
 func scanTask(scan func(...any) error, more ...any) (r row, err error) {
