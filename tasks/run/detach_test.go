@@ -34,11 +34,16 @@ func (hears) Progress(tasks.Progress) {}
 // threeProcesses are runners on one state: a starter, a supervisor, and one that looks on.
 func threeProcesses(t *testing.T) (starter, supervisor, third *run.Runner) {
 	t.Helper()
+	return threeWithClock(t, &run.WallClock{})
+}
+
+func threeWithClock(t *testing.T, clock *run.WallClock) (starter, supervisor, third *run.Runner) {
+	t.Helper()
 	dir := t.TempDir()
 	var list [3]*run.Runner
 	for n := range list {
-		list[n] = statetest.NewRunner(t,
-			run.Options{State: openStore(t, sqlite.Options{Dir: dir}), Log: zerolog.Nop()})
+		list[n] = statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+			Log: zerolog.Nop()}.WithClock(clock.Now))
 	}
 	return list[0], list[1], list[2]
 }
@@ -349,12 +354,14 @@ func TestDetachIsNotTornApart(t *testing.T) {
 
 // A detached task that expires is gone everywhere, and the client that started it is told.
 func TestDetachedExpires(t *testing.T) {
-	starter, supervisor, third := threeProcesses(t)
+	var clock run.WallClock
+	starter, supervisor, third := threeWithClock(t, &clock)
 	told := make(chan mcp.Task, 1)
 	here, there := detached(t, starter, supervisor,
-		run.Spec{Handle: true, TTL: time.Second, Client: hears(func(s mcp.Task) { told <- s })},
+		run.Spec{Handle: true, Client: hears(func(s mcp.Task) { told <- s })},
 		statetest.UntilDone)
 	here.Delivered()
+	clock.Sleep(2 * time.Hour)
 	<-there.Ended()
 	<-here.Ended()
 	if status := <-told; status.Status != mcp.TaskFailed || status.StatusMessage != run.ExpiredMessage {
@@ -368,12 +375,14 @@ func TestDetachedExpires(t *testing.T) {
 // How its output ends is known to what delivers it, before the log is closed, also where only the following
 // of it ends.
 func TestDetachedExpiryIsAnEnding(t *testing.T) {
-	starter, supervisor, _ := threeProcesses(t)
+	var clock run.WallClock
+	starter, supervisor, _ := threeWithClock(t, &clock)
 	here, there := detached(t, starter, supervisor,
-		run.Spec{Handle: true, TTL: time.Second}, func(ctx context.Context, _ *run.Run) run.Done {
+		run.Spec{Handle: true}, func(ctx context.Context, _ *run.Run) run.Done {
 			<-ctx.Done()
 			return run.Done{Err: ctx.Err()}
 		})
+	clock.Sleep(2 * time.Hour)
 	var ending partials.Ending
 	here.Deliver(func(context.Context) {
 		defer func() { _ = recover() }() // a client would see the process end
@@ -442,7 +451,8 @@ func TestDetachFails(t *testing.T) {
 // A client that does not read cannot hold the end of a detached task back from who cancels it, nor beyond its
 // ttl.
 func TestDetachedEndIsNotHeldBack(t *testing.T) {
-	starter, supervisor, _ := threeProcesses(t)
+	var clock run.WallClock
+	starter, supervisor, _ := threeWithClock(t, &clock)
 	done := func(context.Context, *run.Run) run.Done {
 		return run.Done{Result: mcp.Result("done")}
 	}
@@ -454,7 +464,8 @@ func TestDetachedEndIsNotHeldBack(t *testing.T) {
 		task.Status != mcp.TaskCompleted {
 		t.Errorf("cancelled: %s, %v", task.Status, err)
 	}
-	here, _ = detached(t, starter, supervisor, run.Spec{Handle: true, TTL: time.Second}, done)
+	here, _ = detached(t, starter, supervisor, run.Spec{Handle: true}, done)
 	here.Deliver(stalled)
+	clock.Sleep(2 * time.Hour)
 	<-here.Ended()
 }

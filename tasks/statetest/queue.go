@@ -263,14 +263,18 @@ func inTurn(q tasks.Queues) bool {
 	return !dying
 }
 
-// looker looks for tasks that wait, and counts each once: while servers die an acknowledgement may be lost,
-// and a task that no worker has taken comes again.
+// looker looks for tasks that wait, and counts each once: a task that no worker takes comes again after
+// showAgain, and sooner if servers die, since an acknowledgement may be lost.
 type looker struct {
 	worker tasks.Queues
 	seen   map[string]bool
+	again  bool // one has come again, so that turns are not as they would be
 }
 
-func (l looker) next(t *testing.T, owners ...string) *tasks.Offered {
+// showAgain is after how long a task that was looked at, and not taken, is offered again.
+const showAgain = 10 * time.Second
+
+func (l *looker) next(t *testing.T, owners ...string) *tasks.Offered {
 	t.Helper()
 	for {
 		o, err := l.worker.Next(t.Context(), owners, []string{class})
@@ -282,14 +286,14 @@ func (l looker) next(t *testing.T, owners ...string) *tasks.Offered {
 			l.seen[o.Task.ID] = true
 			return o
 		}
-		if inTurn(l.worker) {
+		if l.again = true; inTurn(l.worker) && time.Since(o.Since) < showAgain {
 			t.Errorf("%s comes again", o.Task.ID)
 		}
 	}
 }
 
 // taken counts the priorities of the next n tasks of an owner that a worker gets.
-func (l looker) taken(t *testing.T, n int) map[tasks.Priority]int {
+func (l *looker) taken(t *testing.T, n int) map[tasks.Priority]int {
 	t.Helper()
 	count := map[tasks.Priority]int{}
 	for range n {
@@ -310,7 +314,7 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 		seen, err := a.Get(t.Context(), low.ID())
 		return err == nil && strings.HasSuffix(seen.StatusMessage, ": 9 before it")
 	})
-	l := looker{worker, map[string]bool{}}
+	l := looker{worker: worker, seen: map[string]bool{}}
 	got := l.taken(t, 5)
 	for got["other"] < 2 {
 		if o := l.next(t, owner, "other"); o.Task.Owner == owner {
@@ -320,13 +324,13 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 		}
 	}
 	left := 10 - got[tasks.PriorityHigh] - got[""] - got[tasks.PriorityLow]
-	if left < 2 && inTurn(worker) {
+	if left < 2 && inTurn(worker) && !l.again {
 		t.Errorf("two of the other owner were taken when %d were left: %v", left, got)
 	}
 	for p, n := range l.taken(t, left) {
 		got[p] += n
 	}
-	if got[tasks.PriorityHigh] != 6 || got[""] != 3 || got[tasks.PriorityLow] != 1 {
+	if (got[tasks.PriorityHigh] != 6 || got[""] != 3 || got[tasks.PriorityLow] != 1) && !l.again {
 		t.Errorf("%v", got)
 	}
 }
@@ -335,8 +339,8 @@ func priorities(t *testing.T, front, worker tasks.Queues) {
 func aShareForTheLow(t *testing.T, front, worker tasks.Queues) {
 	a := NewRunner(t, run.Options{State: front, Owner: owner, Limits: tasks.Limits{MaxLive: 100}})
 	offerEach(t, a, map[tasks.Priority]int{tasks.PriorityLow: 3, tasks.PriorityHigh: 30})
-	l := looker{worker, map[string]bool{}}
-	if got := l.taken(t, 20); got[tasks.PriorityLow] != 2 && inTurn(worker) {
+	l := looker{worker: worker, seen: map[string]bool{}}
+	if got := l.taken(t, 20); got[tasks.PriorityLow] != 2 && inTurn(worker) && !l.again {
 		t.Errorf("of 20: %v", got)
 	}
 	l.taken(t, 13)
@@ -347,7 +351,7 @@ func aShareForTheLow(t *testing.T, front, worker tasks.Queues) {
 		offer(t, a, tasks.Offer{Priority: tasks.PriorityHigh})
 		early := l.taken(t, 3)[tasks.PriorityHigh] == 1
 		l.taken(t, 6)
-		if early {
+		if early || l.again {
 			return
 		}
 		if try == 5 {
