@@ -54,7 +54,8 @@ A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config d
 				if err := i.Trust().Remove(file); err != nil {
 					return err
 				}
-				i.Say(zerolog.InfoLevel, "no longer trusted: "+term.Quote(file)+" (a server that has read it keeps its tools until it ends)")
+				i.Say(zerolog.InfoLevel, "no longer trusted: "+term.Quote(file)+
+					" (a server that has read it keeps its tools until it ends)")
 				return nil
 			}
 			if filepath.Base(file) != config.FileName {

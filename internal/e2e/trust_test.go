@@ -200,7 +200,8 @@ func TestTrust(t *testing.T) {
 	}
 
 	c.run("", "trust", "--list").is(t, exitFine, path+`\n`, "")
-	c.run("", "trust", "--remove").is(t, exitFine, "", `^no longer trusted: .*runnel\.yaml \(a server that has read it keeps its tools until it ends\)\n$`)
+	c.run("", "trust", "--remove").is(t, exitFine, "",
+		`^no longer trusted: .*runnel\.yaml \(a server that has read it keeps its tools until it ends\)\n$`)
 	c.run("", "trust", "--list").is(t, exitFine, "", `^no file is trusted\n$`)
 	refused("it is not trusted yet", again())
 	c.run("", "trust", "--remove").is(t, exitFailure, "", "is not trusted\n$")
