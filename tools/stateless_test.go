@@ -37,10 +37,15 @@ func serveStateless(t *testing.T, tool Tool) *statelessClient {
 
 func serveRegistry(t *testing.T, registry *Registry) *statelessClient {
 	t.Helper()
+	return serveWithFallback(t, registry, "never")
+}
+
+func serveWithFallback(t *testing.T, registry *Registry, fallbackTools string) *statelessClient {
+	t.Helper()
 	srv := rpc.NewServer(nil)
 	runner := run.NewRunner(run.Options{})
 	methods.Register(srv, runner)
-	Serve(srv, registry, runner, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: "never"})
+	Serve(srv, registry, runner, ServeOptions{ImmediateWait: 100 * time.Millisecond, FallbackTools: fallbackTools})
 	inReader, in := io.Pipe()
 	out, outWriter := io.Pipe()
 	c := &statelessClient{t: t, in: in, lines: make(chan string, 1000)}

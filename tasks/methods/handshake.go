@@ -52,7 +52,7 @@ func (m *methods) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParam
 	defer release()
 	defer v.Relay(ctx, c)()
 	t, err := m.AwaitView(ctx, p.TaskID, v)
-	if err != nil {
+	if err != nil && !(errors.Is(err, tasks.ErrNotFound) && t.Status.Terminal()) { // its ttl has ended it
 		return nil, tasks.WireError(err)
 	}
 	if t.Outcome.Err != nil {

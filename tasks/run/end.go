@@ -20,7 +20,7 @@ func (r *Run) Cancel(message string) bool {
 		&tasks.Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
 }
 
-const expiredMessage = "the task's ttl is over"
+const expiredMessage = "the task's ttl is over (the request, the tool's timeout or tasks.ttl of the config sets it)"
 
 // lostMessage is that of a task that its state has forgotten before its ttl was over.
 const lostMessage = "the state no longer has the task: it was deleted there, or a server has lost what it had stored"
@@ -28,7 +28,7 @@ const lostMessage = "the state no longer has the task: it was deleted there, or 
 // expire ends the run when its ttl is over.
 func (r *Run) expire() {
 	r.finish(errExpired, mcp.TaskFailed, expiredMessage,
-		&tasks.Outcome{Result: mcp.ErrorResult("The task's ttl is over.")})
+		&tasks.Outcome{Result: mcp.ErrorResult(expiredMessage)})
 }
 
 // abort ends the run as failed. The result of its work does not count.

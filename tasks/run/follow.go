@@ -159,7 +159,8 @@ func (r *Runner) retryWatch(ctx context.Context, id string, read func() error) e
 	}
 }
 
-// Await waits until a task has ended, and returns it.
+// Await waits until a task has ended, and returns it. A task that is forgotten as it ends, since its ttl is
+// over, comes with ErrNotFound; it says how it ended.
 // Use it where only the result matters, and Follow where the output does.
 func (r *Runner) Await(ctx context.Context, id string) (tasks.Task, error) {
 	v, release, err := r.Follow(ctx, id)
@@ -189,9 +190,13 @@ func (r *Runner) AwaitView(ctx context.Context, id string, v *View) (tasks.Task,
 		if run := r.Running(id); run != nil && &run.View != v { // this process has taken it since
 			return r.AwaitView(ctx, id, &run.View)
 		}
-		return r.Get(ctx, id) // the process that ran it may have forgotten it
+		stored, err := r.Get(ctx, id)
+		if errors.Is(err, tasks.ErrNotFound) { // the process that ran it may have forgotten it
+			return t, err
+		}
+		return stored, err
 	case t.Expired(r.o.now()):
-		return tasks.Task{}, tasks.ErrNotFound
+		return t, tasks.ErrNotFound
 	}
 	return t, nil
 }

@@ -53,6 +53,9 @@ func (f *Tools) getTaskResult(ctx context.Context, in *Call,
 		}
 		t, err = sought.Await(ctx, f.Runner, p.TaskID, from, wait)
 	}
+	if errors.Is(err, tasks.ErrNotFound) && t.Status.Terminal() { // its ttl has ended it during the wait
+		err = nil
+	}
 	if errors.Is(err, tasks.ErrNotFound) {
 		return nil, errNoTask(p.TaskID)
 	} else if err != nil {

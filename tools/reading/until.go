@@ -94,7 +94,7 @@ func (u *Until) Words(t *tasks.Task) string {
 }
 
 // Await waits until a line of a task's output matches, from a position on, the task has ended, or the time is
-// over.
+// over. Its results are those of Runner.Await.
 func (u *Until) Await(ctx context.Context, runner *run.Runner, id string, from int64,
 	limit time.Duration) (tasks.Task, error) {
 	v, release, err := runner.Follow(ctx, id)
@@ -134,6 +134,9 @@ func (u *Until) Await(ctx context.Context, runner *run.Runner, id string, from i
 		return tasks.Task{}, err
 	}
 	t, err := runner.Get(ctx, id)
+	if v != nil && errors.Is(err, tasks.ErrNotFound) {
+		t = v.Task()
+	}
 	if err == nil && v == nil { // it had ended before
 		if _, err = shapeLog(search, u, &t, from); !u.found {
 			u.search()
