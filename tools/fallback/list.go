@@ -17,6 +17,8 @@ import (
 const (
 	// listPageTasks is how many tasks list_tasks shows at once.
 	listPageTasks = 50
+	// earlierPageTasks is that for tasks of earlier sessions, which a model may not have asked for.
+	earlierPageTasks = 10
 	// maxListedLine is how much it shows of a task's last line, in bytes.
 	maxListedLine = 200
 )
@@ -28,7 +30,7 @@ func (f *Tools) listTasks(ctx context.Context, _ *Call, p *Params) (*mcp.CallToo
 	var b strings.Builder
 	// Its model may miss a call.
 	if !p.All && len(page) == 0 && (err == nil || errors.Is(err, tasks.ErrCursor)) {
-		if page, more, err = f.Runner.Earlier(ctx, listPageTasks, p.Cursor); len(page) > 0 {
+		if page, more, err = f.Runner.Earlier(ctx, earlierPageTasks, p.Cursor); len(page) > 0 {
 			b.WriteString("No tasks of this session. Those of earlier sessions in this directory:\n")
 		}
 	}
@@ -50,9 +52,12 @@ func (f *Tools) listTasks(ctx context.Context, _ *Call, p *Params) (*mcp.CallToo
 	}{Tasks: []listed{}}
 	for _, t := range page {
 		meta.Tasks = append(meta.Tasks, listed{t.ID, t.Tool, t.Status, t.StatusMessage, t.CreatedAt.UTC()})
-		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, reading.HowEnded(&t),
-			text.Age(time.Since(t.CreatedAt)))
-		if line := lastLineOf(ctx, &t); line != "" {
+		how, line := reading.HowEnded(&t), lastLineOf(ctx, &t)
+		if why := firstLine(t.StatusMessage); how == string(mcp.TaskFailed) && why != "" && why != line {
+			how += ", " + why
+		}
+		fmt.Fprintf(&b, "%s %s %s, started %s ago", t.ID, t.Tool, how, text.Age(time.Since(t.CreatedAt)))
+		if line != "" {
 			b.WriteString(": " + line)
 		}
 		b.WriteByte('\n')
@@ -83,7 +88,15 @@ func lastLineOf(ctx context.Context, t *tasks.Task) string {
 	case t.Status == mcp.TaskInputRequired && tasks.Answered(t.Variables):
 		line = tasks.WaitsFor(t)
 	case line == "" || t.Status == mcp.TaskInputRequired:
-		line, _, _ = strings.Cut(t.StatusMessage, "\n")
+		return firstLine(t.StatusMessage)
 	}
-	return shorten.Clip(text.Printable(line), maxListedLine)
+	return asListed(line)
 }
+
+// firstLine returns the first line of a text as the list shows it.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return asListed(line)
+}
+
+func asListed(line string) string { return shorten.Clip(text.Printable(line), maxListedLine) }
