@@ -11,7 +11,8 @@ import (
 // Log.NewReader and Log.ReaderAt make one.
 type Reader struct {
 	log *Log
-	// perChunk is what each chunk adds to the size of a batch, beyond its data: it may become a line of its own.
+	// perChunk is what each chunk adds to the size of a batch, beyond its data: it may become a line of its
+	// own.
 	perChunk int
 
 	cursor // guarded by log.mu

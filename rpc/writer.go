@@ -37,9 +37,9 @@ const flushGrace = 2 * time.Second
 var errUnread = errors.New("the client does not read")
 
 // writer is the one goroutine that writes to the peer (run). For each write it takes the waiting control
-// lines, pulls the lane whose turn it is, and begins again as long as there is more and the write is short. So
-// control lines are written in the order in which they were queued, each lane's lines in their order, and what
-// is queued after [Caller.Write] has returned comes after what that wrote.
+// lines, pulls the lane whose turn it is, and begins again as long as there is more and the write is short.
+// So control lines are written in the order in which they were queued, each lane's lines in their order, and
+// what is queued after [Caller.Write] has returned comes after what that wrote.
 //
 //	control lines ─ appended ─▶ control ─┐
 //	lanes ─ wait in turn ─▶ turns ─ encode ─▶ one buffer ─ out.Write ─▶ peer

@@ -116,8 +116,8 @@ type History struct {
 // Historian is a Store that keeps such calls.
 type Historian interface {
 	History() History
-	// Record stores calls that have ended, whether they were put as Hidden or not. They need not survive a loss
-	// of power.
+	// Record stores calls that have ended, whether they were put as Hidden or not. They need not survive a
+	// loss of power.
 	Record(calls ...Task) error
 }
 

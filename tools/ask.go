@@ -48,9 +48,9 @@ func (c *Call) CanAsk() bool {
 	return asks.AsksByForm()
 }
 
-// Confirm asks the user whether a call of a tool may begin, unless that was confirmed where the call was made.
-// refused is the result of the call if the answer is no. A client that cannot ask refuses with an error,
-// unless mayRun.
+// Confirm asks the user whether a call of a tool may begin, unless that was confirmed where the call was
+// made. refused is the result of the call if the answer is no. A client that cannot ask refuses with an
+// error, unless mayRun.
 func (c *Call) Confirm(ctx context.Context, tool, question string,
 	mayRun bool) (refused *mcp.CallToolResult, err error) {
 	if c.Confirmed {

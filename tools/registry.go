@@ -111,7 +111,8 @@ func (r *Registry) arrange() (changed bool, leftOut []Tool) {
 		if e.extra && (typed || !e.types) {
 			renamed := *e
 			renamed.spec.Name = r.before + e.spec.Name
-			// Clients with tasks have no other way to these tasks, since their calls are answered with a text.
+			// Clients with tasks have no other way to these tasks, since their calls are answered with a
+			// text.
 			renamed.always = e.types || e.named && serves
 			_ = r.insert(&renamed) // its name is free
 		}

@@ -53,8 +53,8 @@ func (c *Call) Resumes(ctx context.Context, key string) (refused string, _ error
 	return "", err
 }
 
-// maxArguments is how long the arguments of a call may be, in bytes, to be kept for another process. The work's
-// notes may take some 400 KiB more.
+// maxArguments is how long the arguments of a call may be, in bytes, to be kept for another process. The
+// work's notes may take some 400 KiB more.
 const maxArguments = 128 << 10
 
 // argumentsNote has arguments that are too long to be kept with a task.

@@ -59,7 +59,8 @@ type Traits struct {
 	TakesInput bool // a call reads Call.Input
 	Repeatable bool // a call that was cut off may be made again
 	Lasts      bool // its task gets the longest ttl, unless its client asks for one
-	// How long a call may run; 0 = no limit. Unless its client asks for a ttl, its task is kept twice as long.
+	// How long a call may run; 0 = no limit. Unless its client asks for a ttl, its task is kept twice as
+	// long.
 	Longest time.Duration
 	AtOnce  int  // how many calls run at once, the others wait; 0 = no limit
 	bounded bool // a call ends soon: it is never handed over

@@ -186,8 +186,8 @@ type fleetView struct {
 	Workers []tasks.Worker       `json:"workers"`
 	Waiting map[string]int       `json:"waiting"`      // by class
 	Since   map[string]time.Time `json:"waitingSince"` // by class: when the one that waits longest was offered
-	// Paused are the classes of which no worker takes calls: those that the owner has paused, and those that the
-	// workers' first owner has.
+	// Paused are the classes of which no worker takes calls: those that the owner has paused, and those that
+	// the workers' first owner has.
 	Paused []string `json:"paused"`
 }
 

@@ -77,8 +77,8 @@ func (i *invocation) caches(ctx context.Context) func(program string) []string {
 	}
 }
 
-// askCache returns what a program prints, which runs in the home: the project's own settings are not for it to
-// read. "" if it is not there or says nothing.
+// askCache returns what a program prints, which runs in the home: the project's own settings are not for it
+// to read. "" if it is not there or says nothing.
 func (i *invocation) askCache(ctx context.Context, home string, argv []string) string {
 	if len(argv) == 0 || !filepath.IsAbs(home) {
 		return ""

@@ -95,7 +95,8 @@ func stream(ctx context.Context, in streamInput, out *tools.Output) (*mcp.CallTo
 		return nil, errors.New("argument \"count\": must be 0 or more")
 	}
 	line := make([]byte, 0, max(in.Bytes, 64))
-	// look is how many chunks come between two looks at ctx, which a stream that never waits would miss otherwise.
+	// look is how many chunks come between two looks at ctx, which a stream that never waits would miss
+	// otherwise.
 	const look = 1024
 	for i := range in.Count {
 		switch {

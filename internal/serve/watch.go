@@ -232,8 +232,8 @@ func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
 	return false
 }
 
-// waiting returns the sections that have changed and take effect at the next start. It leaves out what Serve has
-// set itself, for the live view or a null device as stdin.
+// waiting returns the sections that have changed and take effect at the next start. It leaves out what Serve
+// has set itself, for the live view or a null device as stdin.
 func (w *watcher) waiting(conf *config.Config) []string {
 	now := *conf
 	if w.view != nil {

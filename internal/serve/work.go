@@ -113,8 +113,8 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 // maxRetries is how often a call of steps that the clock has started goes on after the death of its worker.
 const maxRetries = 100
 
-// offers returns tools in the place of those of a worker that start by themselves: a call of one waits for any
-// worker of its class. of has the classes by tool.
+// offers returns tools in the place of those of a worker that start by themselves: a call of one waits for
+// any worker of its class. of has the classes by tool.
 func offers(conf *config.Config, set *upstream.Set, of map[string]string) (*tools.Registry, error) {
 	offered := &tools.Registry{}
 	for name, tool := range conf.Tools {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// ChangeTime returns when a file or its entry last changed, which no program can set (statx(2), stx_ctime). ok
-// is false where the system does not tell.
+// ChangeTime returns when a file or its entry last changed, which no program can set (statx(2), stx_ctime).
+// ok is false where the system does not tell.
 func ChangeTime(info fs.FileInfo) (at time.Time, ok bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -57,8 +57,8 @@ type DetailedTask struct {
 
 	Meta map[string]any `json:"_meta,omitempty"`
 
-	// WaitsFor says what the task waits for if a person can answer without the client, and how; else it is "". No
-	// client gets it as a member.
+	// WaitsFor says what the task waits for if a person can answer without the client, and how; else it is
+	// "". No client gets it as a member.
 	WaitsFor string `json:"-"`
 }
 

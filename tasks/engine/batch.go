@@ -8,8 +8,8 @@ import (
 
 const (
 	mostExtents = 8 // stored at once
-	// This many extents are dropped in one request: there may be many short ones, and a server may do nothing else
-	// while it drops them.
+	// This many extents are dropped in one request: there may be many short ones, and a server may do nothing
+	// else while it drops them.
 	mostCut = 10_000
 )
 

@@ -12,8 +12,8 @@ import (
 // succeed, tasks.ErrFenced if a write names a keeper or a revision that is not the stored one, and
 // tasks.ErrRemoved.
 //
-// Everything that is stored of a task is kept for at least Space.Lifetime, and then forgotten by the server or by
-// Tidy.
+// Everything that is stored of a task is kept for at least Space.Lifetime, and then forgotten by the server
+// or by Tidy.
 type Driver interface {
 	// Lease stores that this process lives for LeaseTTL from now on. If this process runs tasks, it should
 	// succeed even if the server has no room for more.
@@ -61,8 +61,8 @@ type Driver interface {
 	// partials.ErrEnds (see Numbers).
 	Ends(ctx context.Context, r *Record, n int, last int64) ([]int64, error)
 
-	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision. A task with
-	// an offer (r.Body) waits for a worker from then on.
+	// Insert stores a new task of this process, unless its owner has too many, and sets r.Revision. A task
+	// with an offer (r.Body) waits for a worker from then on.
 	Insert(ctx context.Context, r *Record) error
 	// Write stores a later version of a task of this process that has not ended, and sets r.Revision. With
 	// wasHidden the task becomes visible: it counts against the limits, and gets its variables.
@@ -176,8 +176,8 @@ type Queue interface {
 	Lives(ctx context.Context, keeper string) (bool, error)
 	// Waiting returns the ids of the tasks that are marked as waiting.
 	Waiting(ctx context.Context) ([]string, error)
-	// PutWaiting marks a task as waiting, stores its offer, if r.Body has a new one, and its record, which says
-	// that it waits, sets r.Revision, and removes the mark of the keeper before.
+	// PutWaiting marks a task as waiting, stores its offer, if r.Body has a new one, and its record, which
+	// says that it waits, sets r.Revision, and removes the mark of the keeper before.
 	PutWaiting(ctx context.Context, r *Record, before string) error
 	// Show lets workers see a waiting task. Showing it twice is the same as once.
 	Show(ctx context.Context, r *Record) error

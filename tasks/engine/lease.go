@@ -82,8 +82,8 @@ func (sp *Space) findFenced(ctx context.Context, mine []*backing) error {
 	return nil
 }
 
-// SweepInTurn is called at intervals. One of an owner's processes sweeps for all; the others look after their own
-// tasks alone, so that what the servers do for it does not grow with the square of the processes.
+// SweepInTurn is called at intervals. One of an owner's processes sweeps for all; the others look after their
+// own tasks alone, so that what the servers do for it does not grow with the square of the processes.
 func (sp *Space) SweepInTurn(ctx context.Context) error {
 	if sp.unleased.Load() { // see sweep
 		return sp.sweep(ctx, false)
@@ -96,12 +96,12 @@ func (sp *Space) SweepInTurn(ctx context.Context) error {
 	return err
 }
 
-// Sweep ends the tasks of processes that are gone, also if it is another process's turn: the engine lets one of
-// them end each task.
+// Sweep ends the tasks of processes that are gone, also if it is another process's turn: the engine lets one
+// of them end each task.
 func (sp *Space) Sweep(ctx context.Context) error { return sp.sweep(ctx, true) }
 
-// sweep looks after all tasks of the owner, or after those of this process alone. A process that could not renew
-// its own lease does nothing: the others may have been unable to renew theirs, too.
+// sweep looks after all tasks of the owner, or after those of this process alone. A process that could not
+// renew its own lease does nothing: the others may have been unable to renew theirs, too.
 func (sp *Space) sweep(ctx context.Context, all bool) error {
 	sp.sweeping.Lock()
 	defer sp.sweeping.Unlock()

@@ -15,8 +15,8 @@ import (
 // Readable returns a task as its client can take it, and its model can read it: "Servers MUST NOT send an
 // inputRequests that the client has not declared support for" (2026-07-28 basic/patterns/mrtr). A task whose
 // question others can answer is working for such a client, and says how its user answers. Some clients show
-// the error of a task without its newlines, and only its head: there the result of a command that has failed is
-// not an error, and says in its first line and in its last how the command ended.
+// the error of a task without its newlines, and only its head: there the result of a command that has failed
+// is not an error, and says in its first line and in its last how the command ended.
 func Readable(c *rpc.Caller, t mcp.DetailedTask) mcp.DetailedTask {
 	if t.Status == mcp.TaskInputRequired && t.WaitsFor != "" && !c.Capabilities.AsksByForm() {
 		before := len(t.InputRequests)

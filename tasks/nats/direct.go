@@ -111,12 +111,12 @@ func (sp *space) answers(ctx context.Context, subject string,
 	}
 }
 
-// lastHeader is the number of the message before one in an answer of several, 0 in the first (ADR-31). The end
-// of the answer has it, too.
+// lastHeader is the number of the message before one in an answer of several, 0 in the first (ADR-31). The
+// end of the answer has it, too.
 const lastHeader = "Nats-Last-Sequence"
 
-// missing reports whether a part of an answer has not come: a connection that is lost and made again while the
-// messages of an answer come gets only those after that.
+// missing reports whether a part of an answer has not come: a connection that is lost and made again while
+// the messages of an answer come gets only those after that.
 func missing(header nats.Header, before []*jetstream.RawStreamMsg) bool {
 	says := header.Get(lastHeader)
 	last, err := strconv.ParseUint(says, 10, 64)

@@ -79,8 +79,8 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 			begun = time.Now() // what follows is a new try
 			err = tasks.Trouble{Err: engine.Away{Err: err}}
 		case ok && isFull(refused):
-			// Servers reserve more than they have for owners that are opened at the same time, and then refuse all
-			// that is made or changed, until some of it is given back.
+			// Servers reserve more than they have for owners that are opened at the same time, and then
+			// refuse all that is made or changed, until some of it is given back.
 			err = explain(refused)
 			if stream != nil {
 				if err := sp.giveBack(ctx, stream); err != nil {
@@ -112,9 +112,9 @@ func (sp *space) openStreams(ctx context.Context) (stream, leases jetstream.Stre
 // errBeingMade says that another process has made the stream of an owner's tasks, and none for leases yet.
 var errBeingMade = errors.New("another process is opening the state")
 
-// mayFinish reports whether this process may make the stream for leases, which says that the servers have room
-// for both, or give back the stream of tasks: the process that has made that, or any if the maker seems to
-// have died. Otherwise one could make it while the other gives back.
+// mayFinish reports whether this process may make the stream for leases, which says that the servers have
+// room for both, or give back the stream of tasks: the process that has made that, or any if the maker seems
+// to have died. Otherwise one could make it while the other gives back.
 func (sp *space) mayFinish(stream jetstream.Stream) bool {
 	info := stream.CachedInfo()
 	return info.Config.Metadata[makerMember] == sp.Keeper ||
@@ -137,8 +137,8 @@ func (sp *space) giveBack(ctx context.Context, stream jetstream.Stream) error {
 }
 
 const (
-	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits them:
-	// else one owner could fill the servers for all.
+	// defaultShare is how many bytes the owner's tasks may take if neither the URL nor the account limits
+	// them: else one owner could fill the servers for all.
 	defaultShare = 10 << 30
 	// givingBack is how long others may take to give back what was reserved twice.
 	givingBack = 2 * time.Second
@@ -149,8 +149,8 @@ const (
 	leastShare = 256 << 20
 )
 
-// share returns how many bytes the owner's tasks may take in a stream that is made; negative if the account is
-// not limited.
+// share returns how many bytes the owner's tasks may take in a stream that is made; negative if the account
+// is not limited.
 func (sp *space) share(ctx context.Context) (int64, error) {
 	if sp.c.o.MaxBytes > 0 {
 		return sp.c.o.MaxBytes, nil
@@ -173,8 +173,8 @@ func (sp *space) share(ctx context.Context) (int64, error) {
 }
 
 // restore makes the owner's streams again if the servers have lost them: a server's folder may have been a
-// temporary one, or the streams were deleted. The tasks that were in them are lost: the next Sweep of each process finds
-// those that it runs.
+// temporary one, or the streams were deleted. The tasks that were in them are lost: the next Sweep of each
+// process finds those that it runs.
 func (sp *space) restore(ctx context.Context) error {
 	select {
 	case sp.restoring <- struct{}{}:

@@ -319,9 +319,9 @@ func (sp *space) MarkFetched(ctx context.Context, r *engine.Record) error {
 	return err
 }
 
-// Delete implements engine.Driver. The leader of the stream notes how far the stream reaches when it is asked,
-// and purges up to there: a write of another process that it has accepted, but not stored, stays, until its
-// time to live has passed.
+// Delete implements engine.Driver. The leader of the stream notes how far the stream reaches when it is
+// asked, and purges up to there: a write of another process that it has accepted, but not stored, stays,
+// until its time to live has passed.
 func (sp *space) Delete(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -265,7 +265,8 @@ func (r *Runner) cancelElsewhere(ctx context.Context, working tasks.Task) (tasks
 	}
 	id, cancelled := working.ID, working
 	cancelled.Status, cancelled.StatusMessage = mcp.TaskCancelled, ""
-	// A call without a handle may outlive its ttl, and is deleted when it ends. Those on workers are not hidden.
+	// A call without a handle may outlive its ttl, and is deleted when it ends. Those on workers are not
+	// hidden.
 	deleted := working.Hidden || working.Worker != "" && cancelled.Expired(r.o.now())
 	if err := r.shared.Ask(ctx, id); err != nil {
 		return tasks.Task{}, err

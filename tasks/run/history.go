@@ -101,7 +101,8 @@ func (r *Runner) recordAll() {
 	u.bytes = 0
 	u.waiting = false
 	u.mu.Unlock()
-	// A call is answered before it comes here, so the next one may be faster. A list has the order of the calls.
+	// A call is answered before it comes here, so the next one may be faster. A list has the order of the
+	// calls.
 	slices.SortStableFunc(calls, func(a, b tasks.Task) int { return a.CreatedAt.Compare(b.CreatedAt) })
 	for some := range slices.Chunk(calls, recordedAtOnce) {
 		err := r.store.(tasks.Historian).Record(some...)

@@ -7,10 +7,10 @@ import (
 	"runnel/tasks"
 )
 
-// A tool may find something in its own output: that it is ready, or lines that it watches for (tasks.Matches).
-// A run has them as soon as they are found. What others see of them, a status and a note (notes.go), costs a
-// write to the state, and comes at most once in matchPace; only the moment in which the tool is ready does
-// not wait.
+// A tool may find something in its own output: that it is ready, or lines that it watches for
+// (tasks.Matches). A run has them as soon as they are found. What others see of them, a status and a note
+// (notes.go), costs a write to the state, and comes at most once in matchPace; only the moment in which the
+// tool is ready does not wait.
 
 // matchPace is the shortest time between two statuses that show new matches.
 const matchPace = time.Second
@@ -107,8 +107,8 @@ func (v *View) announceMatches(client Client) {
 	v.changes.Send()
 }
 
-// reportMatches reports new matches to Options.Matched, as reportEnd reports an end. Those beyond the limit of
-// their name are not reported: people hear of their number at the end. changing is held.
+// reportMatches reports new matches to Options.Matched, as reportEnd reports an end. Those beyond the limit
+// of their name are not reported: people hear of their number at the end. changing is held.
 func (r *Run) reportMatches(t *tasks.Task) {
 	n := t.Matches.Told()
 	if n == r.matching.reported || r.runner.o.Matched == nil || !r.spec.Handle && !r.spec.Late ||

@@ -14,9 +14,9 @@ import (
 // that takes it next (Runner.Left, Runner.Take) calls the work again, which finds out from its notes how far
 // it has come.
 
-// Remember stores notes of the task, of the names WorkPrefix and more, or tasks.ResumeNote: with that the task
-// goes on in another process, where its text says what can continue it. nil deletes one. A state that ends
-// with its process ignores them.
+// Remember stores notes of the task, of the names WorkPrefix and more, or tasks.ResumeNote: with that the
+// task goes on in another process, where its text says what can continue it. nil deletes one. A state that
+// ends with its process ignores them.
 func (r *Run) Remember(ctx context.Context, notes map[string]any) error {
 	if r.runner.shared == nil {
 		return nil

@@ -43,8 +43,8 @@ type Options struct {
 	// Place names where this process works, such as a project: Earlier finds the tasks of others that work
 	// there. It is stored with each task. "" = Earlier finds none.
 	Place string
-	// Shared says that other processes use the state: a question of a task can be answered in any of them, as by
-	// runnel tasks answer, or another front of the same clients.
+	// Shared says that other processes use the state: a question of a task can be answered in any of them, as
+	// by runnel tasks answer, or another front of the same clients.
 	Shared bool
 
 	now func() time.Time // time.Now, except in tests

@@ -29,7 +29,8 @@ type View struct {
 	detached signal.Latch // the place is away or offered, and stays so
 
 	mu sync.Mutex
-	// phase of a View without a Run is running, and ended when its task has ended or is not followed any more.
+	// phase of a View without a Run is running, and ended when its task has ended or is not followed any
+	// more.
 	phase phase
 	place place
 	task  tasks.Task

@@ -139,7 +139,8 @@ type holder uint8
 const (
 	alive holder = iota // a process, or that is unknown
 	dead                // none: the file is not locked
-	// missing says nothing: the process may have ended long ago, or it lives and a cleaner has removed its file.
+	// missing says nothing: the process may have ended long ago, or it lives and a cleaner has removed its
+	// file.
 	missing
 )
 

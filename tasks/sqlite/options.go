@@ -15,7 +15,8 @@ type Options struct {
 	Dir      string       // made with mode 0700 if it is missing
 	MaxState int64        // bytes of the database; 0 = tasks.DefaultMaxState
 	Limits   tasks.Limits // for each owner, over all processes
-	// Calls has calls without a handle found, too, running ones and the history: for people, never for clients.
+	// Calls has calls without a handle found, too, running ones and the history: for people, never for
+	// clients.
 	Calls   bool
 	History tasks.History
 	Log     zerolog.Logger

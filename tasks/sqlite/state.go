@@ -52,8 +52,8 @@ func (s *State) Exists() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Recover opens the database if it is not open yet, and recovers the tasks of dead processes. It may be called
-// again after an error, as every other method does by itself.
+// Recover opens the database if it is not open yet, and recovers the tasks of dead processes. It may be
+// called again after an error, as every other method does by itself.
 func (s *State) Recover() error {
 	_, err := s.open()
 	return err

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// Calls by workers beside calls that run where they are made, the columns of a table of their own (-fleet). All
-// programs are processes on this machine; processor time is that of all runnels and servers together, without that
-// of the commands they run.
+// Calls by workers beside calls that run where they are made, the columns of a table of their own (-fleet).
+// All programs are processes on this machine; processor time is that of all runnels and servers together,
+// without that of the commands they run.
 
 const (
 	fleetWorkers = 3
@@ -58,8 +58,9 @@ var fleetMeasurements = []struct {
 	{"stored", quickWhileStored},
 }
 
-// benchFleet measures each place in turn, some times, and shows a table of each measurement: the columns after
-// the first also as ratios to it. before is another runnel whose workers and front get a column; "" = none.
+// benchFleet measures each place in turn, some times, and shows a table of each measurement: the columns
+// after the first also as ratios to it. before is another runnel whose workers and front get a column; "" =
+// none.
 func benchFleet(rounds int, only, before string) error {
 	dir, err := os.MkdirTemp("", "runnel-fleet")
 	if err != nil {
@@ -113,8 +114,8 @@ func load() string {
 	return one
 }
 
-// startWorkers starts workers that have the tools, and returns the front's config. Without workers the front has the
-// tools itself.
+// startWorkers starts workers that have the tools, and returns the front's config. Without workers the front
+// has the tools itself.
 func (r *stateRun) startWorkers(n int) (stop func(), front string, err error) {
 	var started []*exec.Cmd
 	stop = func() {
@@ -263,8 +264,8 @@ func streamed(r *stateRun, front string) ([]value, error) {
 	}, nil
 }
 
-// followers measures readers of a task that another process runs: one, ten and a hundred requests of a client of
-// one other runnel.
+// followers measures readers of a task that another process runs: one, ten and a hundred requests of a client
+// of one other runnel.
 func followers(r *stateRun, front string) (values []value, err error) {
 	here, err := r.openFront(front)
 	if err != nil {

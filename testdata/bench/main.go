@@ -126,8 +126,8 @@ func bench(runnel, before string, rounds int, only string, alone bool) error {
 	return nil
 }
 
-// install copies a program, as users get it: as the linker wrote it, its pages lie apart in the system's cache,
-// and it starts an eighth later.
+// install copies a program, as users get it: as the linker wrote it, its pages lie apart in the system's
+// cache, and it starts an eighth later.
 func install(from, to string) error {
 	program, err := os.ReadFile(from)
 	if err != nil {

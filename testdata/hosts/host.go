@@ -31,7 +31,8 @@ type Terminal struct {
 	Settle   func(s Start) // writes what makes it ask nothing at the start; nil = nothing has to be written
 	Ready    string        // what its screen shows when it takes a prompt
 	Stop     []string      // the keys that stop a call
-	// Daemon is a part of the command lines of those processes that outlive the terminal; "" = there are none.
+	// Daemon is a part of the command lines of those processes that outlive the terminal; "" = there are
+	// none.
 	Daemon  string
 	Accept  []string // the keys that accept a question; nil = it never asks one
 	Decline []string // and those that decline it
@@ -298,8 +299,8 @@ func claudeCode(s Start) (args, env []string) {
 			"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "DISABLE_TELEMETRY=1"}
 }
 
-// argv is how a program of an installed host is started: a script in the node that is installed with it, or in
-// the one of PATH.
+// argv is how a program of an installed host is started: a script in the node that is installed with it, or
+// in the one of PATH.
 func argv(program string, args ...string) []string {
 	args = append([]string{program}, args...)
 	if !strings.HasSuffix(program, ".js") {

@@ -49,7 +49,8 @@ type Run struct {
 	Figure func(name, format string, args ...any)
 }
 
-// soon hands a call over after two seconds. By default that is after 50 s, or 2 min where the host waits longer.
+// soon hands a call over after two seconds. By default that is after 50 s, or 2 min where the host waits
+// longer.
 var soon = []string{"--sync-wait", "2s"}
 
 // four are the hosts with which pictures and servers have been tried.

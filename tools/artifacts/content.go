@@ -28,8 +28,8 @@ type content struct {
 	head   []byte
 }
 
-// detect finds out what a file is. The library is mimetype and not net/http, which knows neither SVG nor JSON,
-// nor that both are text; h2non/filetype knows no text at all.
+// detect finds out what a file is. The library is mimetype and not net/http, which knows neither SVG nor
+// JSON, nor that both are text; h2non/filetype knows no text at all.
 func detect(r io.Reader) (*content, error) {
 	head := make([]byte, headBytes)
 	n, err := io.ReadFull(r, head)

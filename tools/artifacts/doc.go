@@ -4,9 +4,9 @@
 //	        │ open (open.go) ─▶ regular, inside, unchanged ─▶ mask (content.go) ─▶ tasks/files
 //	        └ picture.go ─▶ "image", "audio"; and a resource_link for each
 //
-// A directory in which a command has worked is hostile: its files may be symbolic links, FIFOs or devices, and
-// may change while they are read. All of it is reached through an os.Root, and only a regular file that was
-// read as a whole, and was the same before and after, counts. What is left out is named in the result.
+// A directory in which a command has worked is hostile: its files may be symbolic links, FIFOs or devices,
+// and may change while they are read. All of it is reached through an os.Root, and only a regular file that
+// was read as a whole, and was the same before and after, counts. What is left out is named in the result.
 //
 // It starts no goroutine.
 package artifacts

@@ -30,8 +30,8 @@ type listing map[string]fs.FileInfo
 // list returns what matches some of the patterns below a directory, but no directories. Symbolic links are
 // listed and not followed. Each directory into which a pattern may lead is read once.
 //
-// The library is doublestar and not own code: fs.Glob has no **, and gobwas/glob knows no directories. Its own
-// walk reads a directory for each pattern, and as a whole.
+// The library is doublestar and not own code: fs.Glob has no **, and gobwas/glob knows no directories. Its
+// own walk reads a directory for each pattern, and as a whole.
 func list(root *os.Root, patterns []string) (listing, error) {
 	l := lister{root: root, patterns: patterns, found: listing{}, left: maxEntries}
 	if err := l.read("."); err != nil {

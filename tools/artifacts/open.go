@@ -57,8 +57,8 @@ type source struct {
 	left   io.LimitedReader
 }
 
-// checkParents refuses a name that leads through a symbolic link, since the library follows those in a pattern.
-// A command in a sandbox could have runnel read so what it may not read itself.
+// checkParents refuses a name that leads through a symbolic link, since the library follows those in a
+// pattern. A command in a sandbox could have runnel read so what it may not read itself.
 func checkParents(root *os.Root, name string) error {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if info, err := root.Lstat(dir); err != nil || !info.IsDir() {

@@ -22,11 +22,12 @@ const (
 	// of which is for its text.
 	maxShown = mcp.MaxContent / 2
 	// maxSide is the longest side of a picture that is shown, in pixels. Models' interfaces scale longer ones
-	// down to about this, and one of them refuses a request with many pictures of which one is longer than 2,000.
+	// down to about this, and one of them refuses a request with many pictures of which one is longer than
+	// 2,000.
 	maxSide = 1568
 	minSide = 64
-	// maxPixels bounds the memory in which a picture is scaled: up to 128 MiB where a pixel takes 8 bytes, and a
-	// quarter of it for the half of its size.
+	// maxPixels bounds the memory in which a picture is scaled: up to 128 MiB where a pixel takes 8 bytes,
+	// and a quarter of it for the half of its size.
 	maxPixels = 16 << 20
 	// maxLong is the longest side, in pixels, of a picture that is scaled.
 	maxLong = 16 << 10
@@ -37,8 +38,8 @@ const (
 // shown returns a picture as a content item of at most limit bytes of base64. One that is small enough goes
 // as it is; a larger one is scaled down, and how says so. The item is nil if the picture cannot be shown.
 //
-// Only one picture is scaled at a time, whatever calls there are, since a file of a few KiB may have millions of
-// pixels. ctx bounds the wait.
+// Only one picture is scaled at a time, whatever calls there are, since a file of a few KiB may have millions
+// of pixels. ctx bounds the wait.
 func shown(ctx context.Context, data []byte, kind string, limit int) (item mcp.ContentBlock, how string) {
 	size, format, err := image.DecodeConfig(bytes.NewReader(data))
 	if err != nil || size.Width <= 0 || size.Height <= 0 || size.Width > maxPixels/size.Height {
@@ -79,8 +80,8 @@ func shown(ctx context.Context, data []byte, kind string, limit int) (item mcp.C
 // scaling holds an element while a picture is scaled.
 var scaling = make(chan struct{}, 1)
 
-// scaled returns a picture scaled down. It is halved as long as it is more than twice too large, so that every
-// pixel counts.
+// scaled returns a picture scaled down. It is halved as long as it is more than twice too large, so that
+// every pixel counts.
 //
 // x/image/draw scales, since the standard library only copies pixels; imaging and resize, which are easier to
 // call, are not maintained any more. Of its ways this is the one that takes no memory beyond the result: a

@@ -13,8 +13,8 @@ import (
 	"runnel/tools/terminal"
 )
 
-// feed passes the input of a call to its program, in goroutines, until end is called: after Child.Run, which ends a
-// write that waits.
+// feed passes the input of a call to its program, in goroutines, until end is called: after Child.Run, which
+// ends a write that waits.
 func (c *Command) feed(ctx context.Context, in *tools.Call, p *process.Child, r *record) (end func()) {
 	if !c.config.TakesInput() {
 		return func() {}

@@ -61,7 +61,8 @@ var writeForm = json.RawMessage(`{"type":"object","properties":{"allow":{"type":
 // changing begins what is granted of a path.
 const changing = "change "
 
-// granted is what the user of a session has allowed for its rest: the tool's name, a space, and what it may do.
+// granted is what the user of a session has allowed for its rest: the tool's name, a space, and what it may
+// do.
 type granted struct {
 	mu   sync.Mutex
 	list map[string]bool
@@ -90,8 +91,8 @@ func (g *granted) paths(tool string) (list []string) {
 	return list
 }
 
-// grants asks the user by a form whether the command may do something that its sandbox does not allow, such as
-// "connect to HOST:PORT", unless that is known for the session.
+// grants asks the user by a form whether the command may do something that its sandbox does not allow, such
+// as "connect to HOST:PORT", unless that is known for the session.
 func (c *Command) grants(ctx context.Context, in *tools.Call, what string, form json.RawMessage) bool {
 	known := c.grantsOf(in)
 	key := c.name + " " + what

@@ -33,8 +33,8 @@ func (c *Command) confine(in *tools.Call, spec *process.Spec, variables *variabl
 	return nil
 }
 
-// bounds says what the sandbox of a command that has failed refused, as far as the end of its output shows it,
-// and what it allows, for a model that reads why; "" without a sandbox.
+// bounds says what the sandbox of a command that has failed refused, as far as the end of its output shows
+// it, and what it allows, for a model that reads why; "" without a sandbox.
 func (c *Command) bounds(output []byte) string {
 	if c.sandbox == nil {
 		return ""

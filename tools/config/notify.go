@@ -24,8 +24,8 @@ type Notify struct {
 	Never bool // nothing is reported
 }
 
-// OnMatch is the word in Notify.On for what a tool finds in its output (Command.Ready, Command.Watch), however
-// short its task is.
+// OnMatch is the word in Notify.On for what a tool finds in its output (Command.Ready, Command.Watch),
+// however short its task is.
 const OnMatch = "match"
 
 // defaultAfter is about as long as people wait and watch a task.

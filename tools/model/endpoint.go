@@ -56,8 +56,8 @@ const (
 var ownHeaders = []string{"Accept-Encoding", "Connection", "Content-Length", "Content-Type", "Host",
 	"Transfer-Encoding"}
 
-// endpoint returns the URL and the headers of requests to a path of the API. The error is a *failure, which no
-// attempt changes.
+// endpoint returns the URL and the headers of requests to a path of the API. The error is a *failure, which
+// no attempt changes.
 func (m *Model) endpoint(path string) (at string, header http.Header, err error) {
 	fill := func(key, text string) (filled string) {
 		filled, unset := config.Expand(text, m.vars)

@@ -124,8 +124,9 @@ func (c *call) runTools(ctx context.Context, names map[string]string,
 }
 
 const (
-	// maxResult bounds what a model reads of the result of a tool, in bytes without the line that says what is
-	// left out; maxResults bounds that of all results of a call, which is more than the largest model reads.
+	// maxResult bounds what a model reads of the result of a tool, in bytes without the line that says what
+	// is left out; maxResults bounds that of all results of a call, which is more than the largest model
+	// reads.
 	maxResult  = 256 << 10
 	maxResults = 4 << 20
 	// leastResult is the least of a result that is worth its room.

@@ -43,8 +43,8 @@ func strictBelow(schema []byte) bool {
 		!slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(required, name) })
 }
 
-// Anthropic takes keptKeywords (https://docs.claude.com/en/docs/build-with-claude/structured-outputs). Without
-// droppedKeywords a schema only allows more.
+// Anthropic takes keptKeywords (https://docs.claude.com/en/docs/build-with-claude/structured-outputs).
+// Without droppedKeywords a schema only allows more.
 var (
 	keptKeywords = []string{"$ref", "$defs", "definitions", "title", "description", "type", "enum", "const",
 		"default", "anyOf", "allOf", "properties", "required", "items", "pattern"}

@@ -16,8 +16,8 @@ import (
 	"runnel/tools/text"
 )
 
-// notice describes the end of a task, or what one that goes on has found in its output. Its JSON is what a url
-// gets.
+// notice describes the end of a task, or what one that goes on has found in its output. Its JSON is what a
+// url gets.
 type notice struct {
 	Task    string  `json:"task"`
 	Tool    string  `json:"tool"`

@@ -7,8 +7,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// The methods in this file give a child its input while it runs (Spec.Open). They may be called while Run runs,
-// and fail once it has returned.
+// The methods in this file give a child its input while it runs (Spec.Open). They may be called while Run
+// runs, and fail once it has returned.
 
 // endOfInput is the character that ends the input of a terminal (VEOF of termios(3)).
 const endOfInput = 0x04

@@ -5,9 +5,9 @@
 //
 // The shim is this program under another name (package shim). It gets system calls in a file without a name,
 // which nothing can replace, makes them one after another, and the last makes it the command: all that the
-// command starts is restricted, too, and nothing can undo it. What the policy asks and this system cannot give
-// is an error: the command does not run then. In namespaces the shim stays, as the first of the command's
-// processes; when it ends or is killed, the kernel kills the others.
+// command starts is restricted, too, and nothing can undo it. What the policy asks and this system cannot
+// give is an error: the command does not run then. In namespaces the shim stays, as the first of the
+// command's processes; when it ends or is killed, the kernel kills the others.
 //
 // Three layers, all of the Linux kernel:
 //

@@ -14,8 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A socket belongs to the network in which it was made, not to that of the process that accepts its connections. So the shim listens in
-// the command's own network, and hands the listener to this program: nothing runs in between.
+// A socket belongs to the network in which it was made, not to that of the process that accepts its
+// connections. So the shim listens in the command's own network, and hands the listener to this program:
+// nothing runs in between.
 
 // listenerFile is the socket over which the shim hands the listener.
 const listenerFile = shim.RulesetFile + 1

@@ -27,8 +27,8 @@ var systemFilesOfMac = []string{
 var devicesOfMac = []string{"/dev/null", "/dev/zero", "/dev/random", "/dev/urandom", "/dev/tty",
 	"/dev/dtracehelper"}
 
-// profile returns the policy as macOS's sandbox-exec takes it. The last rule that fits an operation counts. All
-// paths are without symbolic links, by which that system does not go.
+// profile returns the policy as macOS's sandbox-exec takes it. The last rule that fits an operation counts.
+// All paths are without symbolic links, by which that system does not go.
 func (p *Policy) profile() string {
 	b := &strings.Builder{}
 	rule := func(verb, operation, filter string, values ...string) {

@@ -85,8 +85,8 @@ type Shim struct {
 }
 
 // Wrap makes cmd run in a sandbox. Started must be called after cmd has started, or has failed to, and Ended
-// after it was waited for. It fails if this system cannot give what the policy asks. program is this program's
-// file.
+// after it was waited for. It fails if this system cannot give what the policy asks. program is this
+// program's file.
 func (p *Policy) Wrap(cmd *exec.Cmd, program string) (*Shim, error) {
 	kernel := Probe(program)
 	if err := p.lacks(&kernel); err != nil {
@@ -195,8 +195,8 @@ func (s *Shim) Close() {
 	}
 }
 
-// enterNamespaces has a child start in a user namespace, where it is its user, and in namespaces of mounts, of
-// processes, of their communication and, with network, of the network.
+// enterNamespaces has a child start in a user namespace, where it is its user, and in namespaces of mounts,
+// of processes, of their communication and, with network, of the network.
 func enterNamespaces(attr *syscall.SysProcAttr, network bool) {
 	attr.Cloneflags |= syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
 	if network {
@@ -233,7 +233,8 @@ func (l *Limits) set(p *program) {
 var fileRights = []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID}
 
 // dropRights takes the rights that the shim itself has in its namespaces, and the other rights of root, from
-// the shim and all programs that the command runs: with no_new_privs a program has none that the shim has not.
+// the shim and all programs that the command runs: with no_new_privs a program has none that the shim has
+// not.
 func dropRights(p *program, namespaces bool) {
 	p.do("capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	var kept uint64

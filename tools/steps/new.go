@@ -184,8 +184,8 @@ var opened = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\{\{\s*([A-Za-z_][A-Za-z0-9_.-]*)\s*(\}?)`)
 })
 
-// unclosed returns what is wrong with a text whose placeholder has no end. One that names nothing may be meant
-// for another program.
+// unclosed returns what is wrong with a text whose placeholder has no end. One that names nothing may be
+// meant for another program.
 func (s *Steps) unclosed(text string, inEach bool) *config.Error {
 	for _, m := range opened().FindAllStringSubmatch(config.StepPlaceholder().ReplaceAllString(text, " "), -1) {
 		if _, _, unknown := s.check(m[1], inEach); unknown == nil || m[2] != "" {

@@ -76,7 +76,8 @@ func (d *Drawn) Write(p []byte, at int64) {
 }
 
 // advance takes a byte. The parser would end a string, such as a title, at some bytes of UTF-8, and never end
-// one that has no end: so a string ends at BEL or at a sequence and, as it may have been cut off, with its line.
+// one that has no end: so a string ends at BEL or at a sequence and, as it may have been cut off, with its
+// line.
 func (d *Drawn) advance(b byte) {
 	const bel, can, sub, esc = '\a', 0x18, 0x1a, 0x1b
 	if d.inString {

@@ -21,8 +21,8 @@ type Screen struct {
 	news      news     // of them
 }
 
-// NewScreen makes an empty one. answer gets what a terminal sends back when a program asks where the cursor is, or
-// what the terminal is; nil = nothing does.
+// NewScreen makes an empty one. answer gets what a terminal sends back when a program asks where the cursor
+// is, or what the terminal is; nil = nothing does.
 func NewScreen(columns, rows int, answer func(code string)) *Screen {
 	s := &Screen{emulator: vt.NewEmulator(columns, rows)}
 	s.emulator.SetCallbacks(vt.Callbacks{
@@ -72,7 +72,8 @@ func (s *Screen) Write(log []byte, limit int) {
 	}
 }
 
-// writePiece is how much the emulator takes at once, in bytes: fewer lines than it keeps of what has left the top.
+// writePiece is how much the emulator takes at once, in bytes: fewer lines than it keeps of what has left the
+// top.
 const writePiece = 4 << 10
 
 // show gives the emulator what a terminal is sent, and takes the lines that leave the top.
@@ -106,7 +107,8 @@ func (s *Screen) rows() []string {
 	return rows
 }
 
-// Text returns the screen, without the empty lines at its end, and the row and the column of the cursor, from 1.
+// Text returns the screen, without the empty lines at its end, and the row and the column of the cursor, from
+// 1.
 func (s *Screen) Text() (screen string, row, column int) {
 	at := s.emulator.CursorPosition()
 	return strings.TrimRight(strings.Join(s.rows(), "\n"), "\n"), at.Y + 1, at.X + 1
@@ -115,8 +117,8 @@ func (s *Screen) Text() (screen string, row, column int) {
 // Size returns the size of the screen.
 func (s *Screen) Size() (columns, rows int) { return s.emulator.Width(), s.emulator.Height() }
 
-// News returns the lines that differ from those at the last call, from top to bottom: those that have left the top
-// since, and those on the screen. Of much, it is head and tail.
+// News returns the lines that differ from those at the last call, from top to bottom: those that have left
+// the top since, and those on the screen. Of much, it is head and tail.
 func (s *Screen) News(limit int) string {
 	rows, alternate := s.rows(), s.emulator.IsAltScreen()
 	known := s.before[min(s.passed, len(s.before)):]

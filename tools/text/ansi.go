@@ -35,9 +35,9 @@ func CutColor(p []byte) (plain, rest []byte) {
 }
 
 // Stripper removes the escape sequences of terminals (ECMA-48) from a stream of UTF-8, also if they are split
-// between two reads. A sequence without an end removes at most the rest of its line. One that moves the cursor
-// to the first column becomes the \r that it stands for: spinners overwrite their line so. The zero value is
-// ready to use.
+// between two reads. A sequence without an end removes at most the rest of its line. One that moves the
+// cursor to the first column becomes the \r that it stands for: spinners overwrite their line so. The zero
+// value is ready to use.
 type Stripper struct {
 	// CRLF replaces \r\n and \r\r\n by \n, for the output of a terminal, whose driver ends lines so. A \r
 	// alone stays: programs overwrite a line with it.

@@ -28,8 +28,8 @@ const reportSizes = "?2048h"
 // maxSequence bounds a sequence, in bytes. A longer one is left out.
 const maxSequence = 256
 
-// Encode takes the next piece. The result is valid until the next call. A sequence that is cut off waits for its
-// rest.
+// Encode takes the next piece. The result is valid until the next call. A sequence that is cut off waits for
+// its rest.
 func (e *Encoder) Encode(p []byte) []byte {
 	e.buf = e.buf[:0]
 	for _, b := range p {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// listPage is how many tasks view_tasks shows, unless the page asks for another number, up to maxListPage.
+	// listPage is how many tasks view_tasks shows, unless the page asks for another number, up to
+	// maxListPage.
 	listPage    = 50
 	maxListPage = 200
 	// maxListedArguments is the length up to which a list shows arguments, in bytes.

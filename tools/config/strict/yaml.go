@@ -32,8 +32,8 @@ func (d *decoder) fail(path string, at *yaml.Node, problem, allowed string) {
 	d.tell(path, at, problem, Allow(allowed))
 }
 
-// MaxMistakes is how many mistakes are reported. A person reads no more, and the mistakes of a hostile file of 1
-// MiB might not fit into memory.
+// MaxMistakes is how many mistakes are reported. A person reads no more, and the mistakes of a hostile file
+// of 1 MiB might not fit into memory.
 const MaxMistakes = 100
 
 // tell records a mistake. After MaxMistakes it only records that there are more.

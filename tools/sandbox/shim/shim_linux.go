@@ -7,7 +7,8 @@ import "unsafe"
 // Name is the argv[0] that makes this program a shim.
 const Name = "runnel-sandbox"
 
-// Files of a shim: the order, the pipe whose end says that the command runs or will not, the Landlock ruleset.
+// Files of a shim: the order, the pipe whose end says that the command runs or will not, the Landlock
+// ruleset.
 const (
 	OrderFile = 3 + iota
 	StatusFile
