@@ -51,18 +51,20 @@ func (i *invocation) callCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "call [flags] TOOL [KEY=VALUE...] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "Call a tool and show its output as it arrives",
-		Long: `Calls a tool that runnel serves with the same flags and config. To call a tool of another MCP server, give the server's command after --
-if it speaks on stdin and stdout, or its --url if it speaks Streamable HTTP. Output goes to stdout as it arrives; progress and errors go to
-stderr.
+		Long: `Calls a tool that runnel serves with the same flags and config. To call a tool of another MCP
+server, give the server's command after -- if it speaks on stdin and stdout, or its --url if it speaks
+Streamable HTTP. Output goes to stdout as it arrives; progress and errors go to stderr.
 
-An argument is KEY=VALUE. KEY=@FILE takes the content of a file, KEY=@- that of stdin (KEY=@@x is the text @x). Give a KEY several times to fill an array,
-or give the array as JSON. "runnel call TOOL --help" shows which arguments a tool takes.
+An argument is KEY=VALUE. KEY=@FILE takes the content of a file, KEY=@- that of stdin (KEY=@@x is the text
+@x). Give a KEY several times to fill an array, or give the array as JSON. "runnel call TOOL --help" shows
+which arguments a tool takes.
 
 Ctrl-C cancels the call and waits until it has ended; a second Ctrl-C leaves without waiting.
 
-The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 124 means that it timed out, 127 that its
-program is not there, 128 and more that a signal ended it, 2 wrong flags or arguments, 130 that Ctrl-C ended the call (143: SIGTERM), and 141
-that the reader of the output has closed, as with head: the call is cancelled then. The other flags of runnel serve work here, too.`,
+The exit code is that of the tool's command, if the result has one; else 0, or 1 for an error. 124 means
+that it timed out, 127 that its program is not there, 128 and more that a signal ended it, 2 wrong flags or
+arguments, 130 that Ctrl-C ended the call (143: SIGTERM), and 141 that the reader of the output has closed,
+as with head: the call is cancelled then. The other flags of runnel serve work here, too.`,
 		Example: callExamples,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.askGiven = cmd.Flags().Changed("ask")

@@ -14,13 +14,15 @@ func (i *invocation) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [HOST... | -- SERVER [ARGUMENT...] | --url URL]",
 		Short: "Check that runnel can work here: config, commands, other servers, state, a session",
-		Long: `Checks the config file and the state, looks for the commands of the tools, starts each server under "upstreams" and shows its answer, and
-holds a short session with itself in each era of the protocol. Give it the flags that the host gives runnel, and it checks what the host
-would get. The exit code is 1 if something is wrong.
+		Long: `Checks the config file and the state, looks for the commands of the tools, starts each server
+under "upstreams" and shows its answer, and holds a short session with itself in each era of the protocol.
+Give it the flags that the host gives runnel, and it checks what the host would get. The exit code is 1 if
+something is wrong.
 
 With a HOST, such as claude-code, it starts runnel as that host's file says (see runnel install).
 
-With another server, by its command after -- or its --url, it checks that server only, in each era of the protocol.
+With another server, by its command after -- or its --url, it checks that server only, in each era of the
+protocol.
 
 What a host can do is in the record that "runnel trace" writes of its session.`,
 		Example: `  runnel doctor

@@ -25,9 +25,10 @@ func (i *invocation) fleetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fleet",
 		Short: "Show the workers, what runs where, and what waits for a worker",
-		Long: `Shows the workers (runnel work) that take the owner's tasks from a state that several machines share: their classes, their slots, and the
-tasks that they run; then how many tasks wait for each class. With --watch it goes on until Ctrl-C: a terminal is redrawn each second;
-elsewhere, each change is printed. With --all-owners it shows those of all owners that the state knows.`,
+		Long: `Shows the workers (runnel work) that take the owner's tasks from a state that several
+machines share: their classes, their slots, and the tasks that they run; then how many tasks wait for each
+class. With --watch it goes on until Ctrl-C: a terminal is redrawn each second; elsewhere, each change is
+printed. With --all-owners it shows those of all owners that the state knows.`,
 		Example: `  runnel fleet --state nats://HOST:4222
 
   runnel fleet --all-owners --state nats://HOST:4222

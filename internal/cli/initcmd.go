@@ -25,10 +25,12 @@ func (i *invocation) initCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init [DIRECTORY]",
 		Short: "Propose a runnel.yaml for a project, from its Makefile, package.json and the like",
-		Long: `Reads the files that say how a project is built and tested, and writes a runnel.yaml with a tool for each thing that a model may sensibly
-do: with a description, a time limit, progress where the program prints it, and a question to you before it deploys or deletes. Tests,
-linters and builds get a sandbox where this system has one, with the caches of their programs. It starts nothing of the project, asks only
-those programs where their caches are, and never overwrites a file. The file is shown, and trusted as it was written; after a change, run runnel trust.
+		Long: `Reads the files that say how a project is built and tested, and writes a runnel.yaml with a
+tool for each thing that a model may sensibly do: with a description, a time limit, progress where the
+program prints it, and a question to you before it deploys or deletes. Tests, linters and builds get a
+sandbox where this system has one, with the caches of their programs. It starts nothing of the project, asks
+only those programs where their caches are, and never overwrites a file. The file is shown, and trusted as
+it was written; after a change, run runnel trust.
 
 It knows ` + propose.Files + `.`,
 		Example: `  runnel init

@@ -28,12 +28,13 @@ func (i *invocation) installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [HOST...] [flags] [-- ARGUMENT...]",
 		Short: "Write runnel into a host's list of MCP servers",
-		Long: `Writes runnel into the file where a host lists its MCP servers, with its full path. Nothing else in the
-file changes: comments, other servers and the order stay as they are, and runnel uninstall restores the file byte for byte. A backup of the
-file is kept, too. Without a HOST it shows the hosts on this machine and, on a terminal, asks which you mean.
+		Long: `Writes runnel into the file where a host lists its MCP servers, with its full path. Nothing
+else in the file changes: comments, other servers and the order stay as they are, and runnel uninstall
+restores the file byte for byte. A backup of the file is kept, too. Without a HOST it shows the hosts on
+this machine and, on a terminal, asks which you mean.
 
-The host passes the flags of runnel serve (--tool, --config, --state and all others) to runnel. To start another command of runnel instead, give
-all of its arguments after --.
+The host passes the flags of runnel serve (--tool, --config, --state and all others) to runnel. To start
+another command of runnel instead, give all of its arguments after --.
 
 Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		Example: `  # which hosts are on this machine?

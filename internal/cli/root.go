@@ -173,8 +173,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call runs as a
-task: its output arrives while it runs. Without a command, runnel serves as "runnel serve" does.`
+const about = `An MCP host (an assistant, an IDE, a script) starts runnel and calls its tools. Each call
+runs as a task: its output arrives while it runs. Without a command, runnel serves as "runnel serve" does.`
 
 const examples = `  # one tool, without a config file: what a host would start; and the same tool in a shell
   runnel --tool 'gotest=go test -v {{package}}'

@@ -28,9 +28,9 @@ func (i *invocation) listCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the tasks: id, status, tool, age, the last line",
-		Long: `Lists the tasks, and the latest calls of hosts that ended without becoming one (config key history), the newest last.
-The last column shows the last line of a running task's output, or how a task ended. Of more than three in a row that ended alike, the newest
-alone is shown; -q and -o show all.`,
+		Long: `Lists the tasks, and the latest calls of hosts that ended without becoming one (config key
+history), the newest last. The last column shows the last line of a running task's output, or how a task
+ended. Of more than three in a row that ended alike, the newest alone is shown; -q and -o show all.`,
 		Example: `  # what are my hosts running right now?
   runnel tasks list --running
 

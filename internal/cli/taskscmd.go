@@ -23,8 +23,9 @@ func (i *invocation) tasksCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tasks COMMAND",
 		Short: "Look at the tasks of all hosts on this machine, and end them",
-		Long: `Shows the tasks of this machine, including those that other runnels are running right now for their hosts. A call that a host waits for is
-listed while it runs. The first characters of an id are enough if no other id begins with them.`,
+		Long: `Shows the tasks of this machine, including those that other runnels are running right now for
+their hosts. A call that a host waits for is listed while it runs. The first characters of an id are enough
+if no other id begins with them.`,
 		Example: `  # what is running?
   runnel tasks list
 
@@ -119,9 +120,10 @@ func (i *invocation) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune",
 		Short: "Forget the tasks that have ended and whose results were fetched",
-		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task stays if it still runs, if steps that
-still run have begun it, or if its result was not fetched yet by a host or "runnel tasks result": --force deletes the last, too.
-What steps have begun counts as fetched when their result was.`,
+		Long: `Deletes the tasks that have ended, with their results and output, and lists them. A task
+stays if it still runs, if steps that still run have begun it, or if its result was not fetched yet by a
+host or "runnel tasks result": --force deletes the last, too. What steps have begun counts as fetched when
+their result was.`,
 		Example: `  runnel tasks prune
 
   # all that ended more than ten minutes ago, fetched or not

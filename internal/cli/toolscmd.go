@@ -24,9 +24,9 @@ func (i *invocation) toolsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tools [flags] [NAME] [-- SERVER [ARGUMENT...] | --url URL]",
 		Short: "List the tools, or show one with its arguments",
-		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that tool: what it does, its arguments, and
-how to call it. To see the tools of another MCP server, give the server's command after -- if it speaks on stdin and stdout, or its --url if it
-speaks Streamable HTTP.`,
+		Long: `Lists the tools that runnel serves with the same flags and config. With a NAME it shows that
+tool: what it does, its arguments, and how to call it. To see the tools of another MCP server, give the
+server's command after -- if it speaks on stdin and stdout, or its --url if it speaks Streamable HTTP.`,
 		Example: `  # which tools are there?
   runnel tools
 

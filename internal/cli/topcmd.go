@@ -26,14 +26,13 @@ func (i *invocation) topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "Watch the tasks of all hosts on a screen, follow their output, cancel them",
-		Long: `Shows the running tasks with the last line of each, and below them those that ended last: the tasks
-of "runnel tasks list", updated every second. Keys: up and down (or k and j) select a task, Enter follows its
-output (/ searches), c cancels it, r runs it again, a answers what it asks, ? shows all keys, q leaves; the
-tasks go on. In the table, / shows those with some text, ! those that failed, t and h those of the selected
-one's tool or host, Esc all.
-"Run again" runs a task here, with the tools of this config, until this screen is left. From 120 columns on
-there are hosts and arguments. DONE is how far a task is, if its tool reports that, or if its last line shows
-it, as in 40% or [4/10]. NO_COLOR=1 turns colours off.`,
+		Long: `Shows the running tasks with the last line of each, and below them those that ended last: the
+tasks of "runnel tasks list", updated every second. Keys: up and down (or k and j) select a task, Enter
+follows its output (/ searches), c cancels it, r runs it again, a answers what it asks, ? shows all keys, q
+leaves; the tasks go on. In the table, / shows those with some text, ! those that failed, t and h those of
+the selected one's tool or host, Esc all. "Run again" runs a task here, with the tools of this config, until
+this screen is left. From 120 columns on there are hosts and arguments. DONE is how far a task is, if its
+tool reports that, or if its last line shows it, as in 40% or [4/10]. NO_COLOR=1 turns colours off.`,
 		Example: `  runnel top
 
   # the tasks of all machines that share a state

@@ -19,9 +19,10 @@ func (i *invocation) traceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trace --file FILE [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Stand between a host and a server and record what they say",
-		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. It writes each message on a line of FILE, with the
-time, the direction, the request that it answers and after how long, and anything wrong with its sequence numbers. Put it in front of the
-command in a host's config. The exit code is the server's.
+		Long: `Starts any MCP server on stdin and stdout and passes bytes through unchanged, both ways. It
+writes each message on a line of FILE, with the time, the direction, the request that it answers and after
+how long, and anything wrong with its sequence numbers. Put it in front of the command in a host's config.
+The exit code is the server's.
 
 With --url it stands before a server that speaks Streamable HTTP. It records messages, not headers.
 

@@ -24,8 +24,9 @@ func (i *invocation) trustCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trust [FILE | DIRECTORY]",
 		Short: "Let the runnel.yaml of this directory run its commands",
-		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody else's files. So runnel ignores it until you
-trust it. Read it first: this command shows all of it. Your trust lasts until the file changes; then runnel asks for it again.
+		Long: `A runnel.yaml in the current directory starts programs, and it may have come with somebody
+else's files. So runnel ignores it until you trust it. Read it first: this command shows all of it. Your
+trust lasts until the file changes; then runnel asks for it again.
 
 A file that you name (--config, $RUNNEL_CONFIG) and the one in your own config directory need no trust.`,
 		Example: `  runnel trust

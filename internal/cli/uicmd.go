@@ -22,11 +22,13 @@ func (i *invocation) uiCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ui",
 		Short: "Show in a browser what runs: output as it comes, past runs, cancel and run again",
-		Long: `Serves the live view on this machine, prints its address, and opens it in your browser. It shows all tasks of the state, also those of other
-runnels: their output as it comes, with colours and search, when it came, and how long the last runs took. A task can be cancelled no matter
-where it runs. "Run again" runs it here, with the tools of this config, until Ctrl-C ends the view.
+		Long: `Serves the live view on this machine, prints its address, and opens it in your browser. It
+shows all tasks of the state, also those of other runnels: their output as it comes, with colours and
+search, when it came, and how long the last runs took. A task can be cancelled no matter where it runs. "Run
+again" runs it here, with the tools of this config, until Ctrl-C ends the view.
 
-Anybody who has the address can do all of this: it holds a token that is new each time. The page loads nothing from other servers.`,
+Anybody who has the address can do all of this: it holds a token that is new each time. The page loads
+nothing from other servers.`,
 		Example: `  runnel ui
 
   # without a browser on this machine: ssh -L 8080:127.0.0.1:8080 MACHINE, and open what it prints

@@ -16,9 +16,10 @@ func (i *invocation) uninstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "uninstall HOST...",
 		Short: "Take runnel out of a host's list of MCP servers",
-		Long: `Removes what runnel install has written into a host's file. If nobody has written to the file since, it is restored byte for byte; else
-everything that others have written stays. A server that install --wrap has changed stays, and starts as before. An entry that you wrote
-yourself is removed, too, if it starts runnel; a backup of the file is kept then.
+		Long: `Removes what runnel install has written into a host's file. If nobody has written to the file
+since, it is restored byte for byte; else everything that others have written stays. A server that install
+--wrap has changed stays, and starts as before. An entry that you wrote yourself is removed, too, if it
+starts runnel; a backup of the file is kept then.
 
 Hosts: ` + strings.Join(hosts.IDs(), ", ") + `.`,
 		Example: `  runnel uninstall claude-code

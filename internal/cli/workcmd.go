@@ -19,9 +19,10 @@ func (i *invocation) workCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "work",
 		Short: "Run the tasks that runnels on other machines offer to workers",
-		Long: `Takes calls that other runnels offer through a shared state, and runs them with the tools of its own config: with the commands, files and
-variables of this machine. Workers of a class run the tools with "runs: CLASS" in the config; a tool without it is run by workers of the first
-class named. After Ctrl-C or SIGTERM a worker takes no more calls, and running ones may end; a second signal ends it at once.`,
+		Long: `Takes calls that other runnels offer through a shared state, and runs them with the tools of
+its own config: with the commands, files and variables of this machine. Workers of a class run the tools
+with "runs: CLASS" in the config; a tool without it is run by workers of the first class named. After Ctrl-C
+or SIGTERM a worker takes no more calls, and running ones may end; a second signal ends it at once.`,
 		Example: `  # run what is offered to the classes that runnel.yaml names
   runnel work --state nats://HOST:4222 --config runnel.yaml
 

@@ -14,11 +14,12 @@ func (i *invocation) wrapCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wrap [flags] (-- SERVER [ARGUMENT...] | --url URL)",
 		Short: "Serve another MCP server, with tasks, streaming and everything else that runnel adds",
-		Long: `Serves another MCP server: its tools run as tasks, and everything else is passed on. The server starts when it is first needed. Its lists
-are kept with the tasks, so that the next runnel can answer at once. --url names a server that speaks Streamable HTTP, for a host that only
-starts programs.
+		Long: `Serves another MCP server: its tools run as tasks, and everything else is passed on. The
+server starts when it is first needed. Its lists are kept with the tasks, so that the next runnel can answer
+at once. --url names a server that speaks Streamable HTTP, for a host that only starts programs.
 
-wrap reads only a config file that --config names. The tools of that file are served beside those of the server.`,
+wrap reads only a config file that --config names. The tools of that file are served beside those of the
+server.`,
 		Example: `  runnel wrap -- npx -y @modelcontextprotocol/server-everything
   runnel wrap --sync-wait 100s --fallback-tools always -- uvx mcp-server-git
   runnel wrap --url https://mcp.example.com/mcp --header 'Authorization: Bearer ${TOKEN}'`,
