@@ -156,4 +156,5 @@ type Offerer struct {
 }
 
 // ErrNoQueue refuses to offer a task where the Store is not a Queue.
-var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state nats://HOST")
+var ErrNoQueue = errors.New("this state has no workers: keep tasks in one that has, such as --state " +
+	"nats://HOST")

@@ -81,7 +81,8 @@ func (t *Task) LeftAt(now time.Time) bool {
 }
 
 // StoppedMessage is the status message of a task that has failed because its runner was closed.
-const StoppedMessage = "runnel was stopped, as when the host closes the session; a tool with detach: always goes on"
+const StoppedMessage = "runnel was stopped, as when the host closes the session; a tool with detach: " +
+	"always goes on"
 
 // Interrupted reports whether the task has failed with the process that ran it, and not by itself. What its
 // status message says does not count: another server's may say the same.

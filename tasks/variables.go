@@ -101,7 +101,8 @@ func mergeVariables(current, patch json.RawMessage) (json.RawMessage, error) {
 		return nil, fmt.Errorf("encoding variables: %w", err)
 	}
 	if work > limit {
-		return nil, fmt.Errorf("the notes with which this call could go on in another process, and its arguments, take %d bytes; the limit is %d: use fewer items at a time",
+		return nil, fmt.Errorf("the notes with which this call could go on in another process, and its "+
+			"arguments, take %d bytes; the limit is %d: use fewer items at a time",
 			work, limit)
 	}
 	if rest := len(encoded) - work; rest > limit {

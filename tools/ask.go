@@ -62,7 +62,8 @@ func (c *Call) Confirm(ctx context.Context, tool, question string,
 	case errors.Is(err, ErrCannotAsk) && mayRun:
 		return nil, nil
 	case errors.Is(err, ErrCannotAsk):
-		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w; the user can run it in a terminal: runnel call %[1]s", tool, err)
+		return nil, fmt.Errorf("not run: %s must be confirmed by the user, and %w; the user can run it in "+
+			"a terminal: runnel call %[1]s", tool, err)
 	case err != nil:
 		return nil, fmt.Errorf("asking the user: %w", err)
 	case answer.Action == mcp.ElicitAccept:

@@ -45,7 +45,8 @@ func (c *Call) Offer(ctx context.Context, o tasks.Offer,
 		return tasks.ErrNoQueue
 	}
 	if c.run.Secrets().Holds(c.Arguments) {
-		return errors.New("its arguments hold a secret (secrets in the config), and what is offered to workers is stored: let the worker have it in its own environment")
+		return errors.New("its arguments hold a secret (secrets in the config), and what is offered to " +
+			"workers is stored: let the worker have it in its own environment")
 	}
 	defer c.audience.placed.Set()
 	o.Arguments, o.Polls = c.Arguments, c.polls()

@@ -103,16 +103,19 @@ func (s *service) howToResume(c *rpc.Caller, t *tasks.Task) string {
 	case !c.InputOpen():
 		return running + " It ends now, with its session: the client has closed the input."
 	case e != nil && s.typed(e):
-		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": \"...\\n\"}; without text, that waits for what it writes.",
+		return fmt.Sprintf("%s It reads what you type: call %s with {\"task_id\": %q, \"text\": "+
+			"\"...\\n\"}; without text, that waits for what it writes.",
 			running, s.registry.fallbackName(fallback.SendToTask), t.ID)
 	case s.fallbackListed(c) || e != nil && e.traits.Serves && s.o.FallbackTools != "never":
-		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the result; %s stops it.",
+		return fmt.Sprintf("%s Call %s with {\"task_id\": %q} to wait for what comes next and for the "+
+			"result; %s stops it.",
 			running, s.registry.fallbackName("get_task_result"), t.ID, s.registry.fallbackName("cancel_task"))
 	case !methods.CanUse(c):
 		return running + " It ends with this session."
 	case c.Version.Stateless: // the tasks extension has no tasks/result
 		return running + " Its host waits for the result with tasks/get, and stops it with tasks/cancel."
 	default:
-		return running + " Its host waits for the result with tasks/result, looks at it with tasks/get, and stops it with tasks/cancel."
+		return running + " Its host waits for the result with tasks/result, looks at it with tasks/get, " +
+			"and stops it with tasks/cancel."
 	}
 }

@@ -97,7 +97,8 @@ func (s *Server) ListenAndServe(ctx context.Context, tools ...Tool) (err error) 
 func (s *Server) serveHTTP(ctx context.Context, server *rpc.Server, registry *Registry, runner *run.Runner,
 	log zerolog.Logger) error {
 	if !httpserver.Loopback(s.HTTP) {
-		return fmt.Errorf("address %s: only one of this machine, such as 127.0.0.1:8080, may be served without tokens and TLS; package rpc/http has both", s.HTTP)
+		return fmt.Errorf("address %s: only one of this machine, such as 127.0.0.1:8080, may be served "+
+			"without tokens and TLS; package rpc/http has both", s.HTTP)
 	}
 	served := httpserver.Served{Server: server, InputSchema: func(_ context.Context, tool string) []byte {
 		if t := registry.Lookup(tool); t != nil {

@@ -77,7 +77,8 @@ func (p *parking) claim(request *mcp.CallToolParams) (*parkedCall, error) {
 	}
 	if call == nil {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams,
-			"params.requestState is not known: it has expired, was used before, or was never given; send the call again without it")
+			"params.requestState is not known: it has expired, was used before, or was never given; send "+
+				"the call again without it")
 	}
 	return call, nil
 }

@@ -78,7 +78,8 @@ func (s *service) passwordPage(v *run.View, t *tasks.Task) (page *passwordPage, 
 		return page, false, nil
 	}
 	// The words of the program are quoted, so that they cannot pass for others.
-	question := fmt.Sprintf("%s asks for a password: %s\nWhat you type goes to that program. Do not type it unless you expect this question: the program can show it to the model.",
+	question := fmt.Sprintf("%s asks for a password: %s\nWhat you type goes to that program. Do not type "+
+		"it unless you expect this question: the program can show it to the model.",
 		t.Tool, quotePrompt(t))
 	page = &passwordPage{prompt: t.Password, question: question}
 	if page.page, err = askpass.Open(question); err != nil {

@@ -228,7 +228,8 @@ func (c *call) run(ctx, wanted context.Context) error {
 	}
 	c.view.End()
 	if unasked {
-		c.say("there is no terminal here to ask you on: --yes confirms, and answers the tool's other questions")
+		c.say("there is no terminal here to ask you on: --yes confirms, and answers the tool's other " +
+			"questions")
 	}
 	if took := time.Since(c.began); err == nil && !c.o.detach && c.view.Drawn() && took >= time.Second {
 		c.i.Say(zerolog.InfoLevel, "completed, "+text.Seconds(took))
@@ -280,14 +281,16 @@ func (c *call) result(wanted context.Context) (json.RawMessage, error) {
 	switch {
 	case c.o.mode.Word != "" && c.client.Era() == rpc.Handshake &&
 		!c.client.Capabilities().Answers(mcp.ResponseMode(c.o.mode.Word)):
-		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that response mode (SEP-1905): leave --mode out", c.o.mode.Word)
+		return nil, fmt.Errorf("--mode %s does not go with this server, which does not declare that "+
+			"response mode (SEP-1905): leave --mode out", c.o.mode.Word)
 	case !c.o.noTask && remote.TakesTask(c.client, tool):
 		call.Task = &mcp.TaskMetadata{}
 		if c.o.mode.Word != "" {
 			call.Task.ResponseModes = []mcp.ResponseMode{mcp.ResponseMode(c.o.mode.Word)}
 		}
 	case c.o.mode.Word != "" && c.client.Era() == rpc.Stateless:
-		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no response modes", tool.Name, c.client.Version().Name)
+		return nil, fmt.Errorf("%s cannot be called with --mode: the server speaks %s only, which has no "+
+			"response modes", tool.Name, c.client.Version().Name)
 	case c.o.task && c.client.Era() == rpc.Stateless && takesTasks:
 		// the server decides whether it becomes a task
 	case c.o.task || c.o.mode.Word != "":
@@ -360,7 +363,8 @@ func (c *call) finish(raw json.RawMessage, held []json.RawMessage) error {
 	}
 	if running != "" {
 		c.view.NewLine()
-		return fmt.Errorf("%s takes longer than the server waits: it is still running, as task %s, which protocol %s cannot follow; "+
+		return fmt.Errorf("%s takes longer than the server waits: it is still running, as task %s, which "+
+			"protocol %s cannot follow; "+
 			"speak a newer one, or start the server with --sync-wait 0", c.tool.Name, running,
 			c.client.Version().Name)
 	}
@@ -413,7 +417,8 @@ func (c *call) summarize(raw json.RawMessage, err error) {
 		code = exitCodeOf(err)
 	}
 	first := max(0, time.Unix(0, c.first.Load()).Sub(c.began))
-	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit code %d, %v after %d ms",
+	c.i.Say(zerolog.InfoLevel, fmt.Sprintf("%d partials, gaps %d, first after %d ms; %d bytes, %s; exit "+
+		"code %d, %v after %d ms",
 		stats.Partials, stats.Gaps, first.Milliseconds(), stats.Bytes, said, code, end,
 		time.Since(c.began).Milliseconds()))
 }

@@ -75,11 +75,14 @@ as with head: the call is cancelled then. The other flags of runnel serve work h
 			case len(own) == 0:
 				return misuse(cmd, "runnel call: name a tool; runnel tools lists them")
 			case o.detach && !i.target.isSelf():
-				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server ends with this call, and its tasks may end with it")
+				return misuse(cmd, "runnel call: --detach is for runnel's own tools: another server ends "+
+					"with this call, and its tasks may end with it")
 			case o.detach && (o.noTask || o.mode.Word != "" || o.protocol.Word != "" || o.timeout > 0):
-				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol or --timeout: it leaves as soon as the task runs")
+				return misuse(cmd, "runnel call: --detach does not go with --no-task, --mode, --protocol "+
+					"or --timeout: it leaves as soon as the task runs")
 			case o.detach && o.artifacts != "":
-				return misuse(cmd, "runnel call: --detach does not go with --artifacts: there are no files yet when it leaves")
+				return misuse(cmd, "runnel call: --detach does not go with --artifacts: there are no "+
+					"files yet when it leaves")
 			case o.noTask && (o.task || o.mode.Word != ""):
 				return misuse(cmd, "runnel call: --no-task does not go with --task or --mode")
 			}
@@ -221,7 +224,8 @@ func (c *call) find(ctx context.Context, name string) error {
 	if c.tool, err = c.i.findTool(list, name); err != nil {
 		if slices.ContainsFunc(c.o.arguments,
 			func(word string) bool { return !strings.Contains(word, "=") }) {
-			err = fmt.Errorf("%w\nif it is a tool of another server, put -- before that server's command: runnel call %s -- %s", err, term.Quote(name), term.Quote(c.o.arguments...))
+			err = fmt.Errorf("%w\nif it is a tool of another server, put -- before that server's command: "+
+				"runnel call %s -- %s", err, term.Quote(name), term.Quote(c.o.arguments...))
 		}
 		return err
 	}

@@ -21,7 +21,8 @@ func fixCompletion(root *cobra.Command) {
 	cmd, _, _ := root.Find([]string{"completion"})
 	cmd.Use = "completion SHELL"
 	cmd.Short = "Write the script that lets a shell complete runnel's commands"
-	cmd.Long = "The script completes commands, flags, tools, their arguments and the ids of tasks. It starts no other server and runs no tool."
+	cmd.Long = "The script completes commands, flags, tools, their arguments and the ids of tasks. It " +
+		"starts no other server and runs no tool."
 	cmd.Example = "  source <(runnel completion bash)"
 	cmd.Args = noArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

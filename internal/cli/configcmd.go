@@ -19,19 +19,21 @@ import (
 // configCommand is "runnel config".
 func (i *invocation) configCommand() *cobra.Command {
 	check := &cobra.Command{
-		Use:     "check [FILE]",
-		Short:   "Check a config file and show its tools",
-		Long:    "Checks FILE, or else the config file that runnel would read. Mistakes go to stderr, with file and line; the exit code is 2 then.",
+		Use:   "check [FILE]",
+		Short: "Check a config file and show its tools",
+		Long: "Checks FILE, or else the config file that runnel would read. Mistakes go to stderr, " +
+			"with file and line; the exit code is 2 then.",
 		Example: "  runnel config check runnel.yaml",
 		Args:    atMostOne,
 		RunE:    i.checkConfig,
 	}
 	check.Flags().AddFlag(i.flags.Lookup("config"))
 	schema := &cobra.Command{
-		Use:     "schema",
-		Short:   "Print a JSON Schema of the config file, for editors",
-		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
-		Args:    noArguments,
+		Use:   "schema",
+		Short: "Print a JSON Schema of the config file, for editors",
+		Example: "  runnel config schema > runnel.schema.json\n  # then, on the first line of " +
+			"runnel.yaml:\n  # yaml-language-server: $schema=runnel.schema.json",
+		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := i.Stdout.Write(config.Schema())
 			return err

@@ -129,7 +129,8 @@ func (i *invocation) findTool(list []mcp.Tool, name string) (*mcp.Tool, error) {
 	case i.target.isSelf() && i.Untrusted():
 		return nil, fmt.Errorf("%w, nor any other, while the project's %s is not used", err, config.FileName)
 	case i.target.isSelf():
-		return nil, fmt.Errorf("%w, nor any other: name one with --tool, or let runnel init propose a runnel.yaml", err)
+		return nil, fmt.Errorf("%w, nor any other: name one with --tool, or let runnel init propose a "+
+			"runnel.yaml", err)
 	}
 	return nil, fmt.Errorf("%w: the server has none", err)
 }

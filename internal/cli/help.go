@@ -59,7 +59,8 @@ func (i *invocation) help(cmd *cobra.Command, _ []string) {
 	}
 	switch topic, ok := manual.Find(cmd.Name()); {
 	case !cmd.HasParent():
-		b.WriteString("\n" + term.Wrap("More flags: runnel serve --help. The manual: runnel help TOPIC (runnel help help lists the topics).", width, 0) + "\n")
+		b.WriteString("\n" + term.Wrap("More flags: runnel serve --help. The manual: runnel help TOPIC "+
+			"(runnel help help lists the topics).", width, 0) + "\n")
 	case cmd.Name() == "help":
 		b.WriteString("\nTopics:\n")
 		for _, topic := range manual.Topics() {

@@ -141,7 +141,8 @@ func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool,
 	case h.Elsewhere && err == nil:
 		return append(given, givenFlag{"config", file}), nil
 	case h.Elsewhere:
-		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with --tool, or a file with --config", h.Title)
+		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with "+
+			"--tool, or a file with --config", h.Title)
 	case !project || err != nil:
 		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title,
 			config.FileName, i.Trust().Project()))

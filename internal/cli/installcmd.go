@@ -110,7 +110,8 @@ func (i *invocation) install(cmd *cobra.Command, ids []string, entry *entryFlags
 		return err
 	}
 	if slices.ContainsFunc(rest, holdsPassword) {
-		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written into the host's file: let runnel read it from a file or the environment (runnel help states)")
+		return misuse(cmd, "the arguments after -- have a URL with a password, which would be written "+
+			"into the host's file: let runnel read it from a file or the environment (runnel help states)")
 	}
 	var errs []error
 	for _, id := range ids {
@@ -149,7 +150,9 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 		return err
 	}
 	if was, dir := change.Replaces(); dir != "" && dir != change.Dir && entry.scope.Word == "user" {
-		return fmt.Errorf("%s: its server %s was installed in %s, and starts\n  %s\nIt stays. Give yours a name of its own with --name, or write it into this project's file with --scope project; to replace the other, first: runnel uninstall %s --name %s",
+		return fmt.Errorf("%s: its server %s was installed in %s, and starts\n  %s\nIt stays. Give yours "+
+			"a name of its own with --name, or write it into this project's file with --scope project; to "+
+			"replace the other, first: runnel uninstall %s --name %s",
 			h.Title, entry.name, term.Quote(dir), term.Quote(append([]string{was.Command}, was.Args...)...),
 			h.ID, entry.name)
 	}
@@ -245,7 +248,8 @@ func (i *invocation) checkRest(cmd *cobra.Command, rest []string) error {
 	case "wrap", "trace":
 		if err = other.needServer(server, args); err != nil && other.target.isSelf() && len(args) > 0 {
 			server, words := server.Name(), term.Quote(args...)
-			return misuse(cmd, "the arguments after --: the server's command stands after a second one: -- %s -- %s; "+
+			return misuse(cmd, "the arguments after --: the server's command stands after a second one: "+
+				"-- %s -- %s; "+
 				"a server that the host has is wrapped by --wrap NAME instead", server, words)
 		}
 	default:

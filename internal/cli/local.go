@@ -172,7 +172,8 @@ func (i *invocation) aboutTasks(use, short, long, example string,
 		case cmd.Context().Err() != nil:
 			return interrupted(cmd.Context())
 		case errors.Is(err, tasks.ErrNotFound):
-			return fmt.Errorf("task %s does not exist any more: it expired, was forgotten, or was a call whose host has its answer", id)
+			return fmt.Errorf("task %s does not exist any more: it expired, was forgotten, or was a call "+
+				"whose host has its answer", id)
 		case errors.Is(err, syscall.EPIPE):
 			return exitError(exitUnread)
 		}

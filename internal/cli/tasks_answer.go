@@ -22,8 +22,10 @@ func (i *invocation) answerCommand() *cobra.Command {
 	var said string
 	cmd := i.aboutTask("answer ID [yes|no|JSON]", "Answer the question that a task waits for",
 		"Answers the question of a task, whichever runnel runs it, and that of steps also while no runnel runs "+
-			"them. Without an answer it asks you for it on a terminal. JSON is the content of a form. A call that its "+
-			"host waits for, and that is not a task yet, asks its host alone. Passwords are typed with runnel attach.",
+			"them. Without an answer it asks you for it on a terminal. JSON is the content of a form. A "+
+			"call that its "+
+			"host waits for, and that is not a task yet, asks its host alone. Passwords are typed with "+
+			"runnel attach.",
 		"  runnel tasks answer 4d8a\n  runnel tasks answer 4d8a yes\n"+
 			`  runnel tasks answer 4d8a '{"version": "1.2"}'`,
 		func(cmd *cobra.Command, l *local, id string) error {

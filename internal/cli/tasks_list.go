@@ -45,7 +45,8 @@ ended. Of more than three in a row that ended alike, the newest alone is shown; 
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if watch && (output.Word != "text" || !term.IsTerminal(i.Stdout)) {
-				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with runnel tasks wait ID")
+				return misuse(cmd, "runnel tasks list: --watch draws on a terminal; a script waits with "+
+					"runnel tasks wait ID")
 			}
 			if quiet && (watch || output.Word != "text") {
 				return misuse(cmd, "runnel tasks list: -q does not go with -o or --watch")

@@ -42,7 +42,8 @@ stops following, and the task goes on. Output that the command wrote to stderr g
 			}
 			_, err := l.runner.Tail(cmd.Context(), id, at, follow, func(b partials.Batch) error {
 				if b.Start > at {
-					i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no longer kept (after %d bytes)", b.Start-at, at))
+					i.Say(zerolog.WarnLevel, fmt.Sprintf("runnel: gap: %d bytes of the output are no "+
+						"longer kept (after %d bytes)", b.Start-at, at))
 				}
 				at = b.End
 				for _, c := range b.Chunks() {
@@ -112,7 +113,8 @@ func (l *local) lastLines(ctx context.Context, id string, n int) (int64, error) 
 func (i *invocation) resultCommand() *cobra.Command {
 	var output *serve.Choice
 	cmd := i.aboutTask("result ID", "Wait for the result of a task and write it",
-		"Waits until the task has ended and writes the content of its result. The exit code is like that of runnel call: the command's own, else 0, or 1 for an error.",
+		"Waits until the task has ended and writes the content of its result. The exit code is like that "+
+			"of runnel call: the command's own, else 0, or 1 for an error.",
 		`  runnel tasks result 4d8a223b
   runnel tasks result 4d8a223b -o json | jq .content`,
 		func(cmd *cobra.Command, l *local, id string) error {

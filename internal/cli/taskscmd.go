@@ -51,13 +51,16 @@ if no other id begins with them.`,
 
 func (i *invocation) cancelCommand() *cobra.Command {
 	return i.aboutTasks("cancel ID...", "Cancel tasks, whichever runnel runs them",
-		"Asks the runnel that runs the task to cancel it and waits until it has done so: the task's command has ended then, or is being stopped.",
-		"  runnel tasks cancel 4d8a223b\n\n  # all that run\n  runnel tasks list --running -q | xargs runnel tasks cancel",
+		"Asks the runnel that runs the task to cancel it and waits until it has done so: the task's "+
+			"command has ended then, or is being stopped.",
+		"  runnel tasks cancel 4d8a223b\n\n  # all that run\n  runnel tasks list --running -q | xargs "+
+			"runnel tasks cancel",
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Cancel(cmd.Context(), id)
 			switch {
 			case errors.Is(err, tasks.ErrAsked):
-				return fmt.Errorf("the runnel that runs task %s has not answered the request to cancel it within %v (is it stopped?): it will cancel the task when it continues", id, cancelPatience)
+				return fmt.Errorf("the runnel that runs task %s has not answered the request to cancel it "+
+					"within %v (is it stopped?): it will cancel the task when it continues", id, cancelPatience)
 			case errors.Is(err, tasks.ErrEnded):
 				return fmt.Errorf("task %s had already ended: %s", id, t.Status)
 			case err != nil:
@@ -70,7 +73,8 @@ func (i *invocation) cancelCommand() *cobra.Command {
 
 func (i *invocation) waitCommand() *cobra.Command {
 	return i.aboutTasks("wait ID...", "Wait until tasks have ended",
-		"Waits until each task has ended and prints its status. The exit code is that of runnel call: the command's own, else 0, or 1 for an error; of\nseveral tasks, that of the first which failed.",
+		"Waits until each task has ended and prints its status. The exit code is that of runnel call: the "+
+			"command's own, else 0, or 1 for an error; of\nseveral tasks, that of the first which failed.",
 		`  runnel tasks wait 4d8a && notify-send "the build is done"`,
 		func(cmd *cobra.Command, l *local, id string) error {
 			t, err := l.runner.Await(cmd.Context(), id)
@@ -104,7 +108,9 @@ func (i *invocation) rmCommand() *cobra.Command {
 				up, err := l.runner.Head(cmd.Context(), above)
 				switch {
 				case err == nil && !up.Status.Terminal():
-					return fmt.Errorf("task %s was begun by task %s (%s, %s), which may read it: end that one first with runnel tasks cancel %s, or runnel tasks answer %s if it waits for an answer",
+					return fmt.Errorf("task %s was begun by task %s (%s, %s), which may read it: end that "+
+						"one first with runnel tasks cancel %s, or runnel tasks answer %s if it waits for "+
+						"an answer",
 						id, above, up.Tool, up.Status, above, above)
 				case err != nil && !errors.Is(err, tasks.ErrNotFound):
 					return err

@@ -86,9 +86,11 @@ server's command after -- if it speaks on stdin and stdout, or its --url if it s
 			case !i.target.isSelf():
 				i.Say(zerolog.InfoLevel, "the server has no tools")
 			case i.Upstreams > 0:
-				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again in a moment; runnel doctor says what it answers")
+				i.Say(zerolog.InfoLevel, "no tools yet: a server of upstreams has not answered. Try again "+
+					"in a moment; runnel doctor says what it answers")
 			case i.Classes > 0:
-				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; runnel fleet shows which workers there are")
+				i.Say(zerolog.InfoLevel, "no tools: no worker of the config's classes announces any; "+
+					"runnel fleet shows which workers there are")
 			default:
 				i.Say(zerolog.InfoLevel,
 					"no tools: name one with --tool, or let runnel init propose a runnel.yaml")

@@ -43,7 +43,8 @@ tool reports that, or if its last line shows it, as in 40% or [4/10]. NO_COLOR=1
 			out, isTerminal := i.Stdout.(*os.File)
 			if !isFile || !isTerminal || !term.IsTerminal(in) || !term.IsTerminal(out) ||
 				i.Getenv("TERM") == "dumb" {
-				return misuse(cmd, "runnel top: it needs a terminal for input and output; runnel tasks list prints the tasks")
+				return misuse(cmd, "runnel top: it needs a terminal for input and output; runnel tasks "+
+					"list prints the tasks")
 			}
 			held := &held{}
 			if term.IsTerminal(i.Stderr) { // the same terminal: words would be drawn over

@@ -140,7 +140,8 @@ func (d *Doctor) upstreams(ctx context.Context, conf *config.Config) {
 		// A server may start well, and end in the middle of its work: hosts show neither that nor what it
 		// writes.
 		if ends, last := upstream.Ends(file, time.Now().Add(-time.Hour)); ends > 1 && errs[n] == nil {
-			errs[n] = fmt.Errorf("it starts, but has ended %s in the last hour, the last time: %s\nwhat it wrote is in %s", term.Count(ends, "time"), term.Printable(last), file)
+			errs[n] = fmt.Errorf("it starts, but has ended %s in the last hour, the last time: %s\nwhat "+
+				"it wrote is in %s", term.Count(ends, "time"), term.Printable(last), file)
 		} else if _, err := os.Stat(file); err == nil && errs[n] != nil {
 			errs[n] = fmt.Errorf("%w\nwhat it wrote is in %s", errs[n], file)
 		}

@@ -100,7 +100,8 @@ func (d *Doctor) entry(ctx context.Context, h *hosts.Host, file, name string, s 
 	switch {
 	case start && safe:
 	case start:
-		d.print("?    ", what, "%s is the project's, and starts %s with arguments that another person may have chosen: it was not tried. If you trust it, name that command to runnel doctor, after --", file, term.Printable(command[0]))
+		d.print("?    ", what, "%s is the project's, and starts %s with arguments that another person may "+
+			"have chosen: it was not tried. If you trust it, name that command to runnel doctor, after --", file, term.Printable(command[0]))
 		return
 	default: // the arguments may hold secrets and are not shown
 		d.fine(what, "%s starts %s", file, term.Printable(command[0]))

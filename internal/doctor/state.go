@@ -35,7 +35,8 @@ func (d *Doctor) state(ctx context.Context, conf *config.Config) {
 		return
 	}
 	if room := system.FreeRoom(there); room < littleRoom {
-		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of it, or name a directory on another one with --state",
+		d.bad("disk", "%.1f MiB are free for %s, and new tasks are refused when it is full: free some of "+
+			"it, or name a directory on another one with --state",
 			float64(room)/(1<<20), there)
 	}
 	ctx, cancel := checking(ctx)
@@ -49,7 +50,8 @@ func (d *Doctor) state(ctx context.Context, conf *config.Config) {
 	case r.Damage != nil:
 		d.bad("state", "%s is damaged; move it away:\n%s", dir, strings.Join(r.Damage, "\n"))
 	case r.Unsound != nil:
-		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
+		d.bad("state", "some tasks in %s are damaged; the others are not. Forget each with runnel tasks "+
+			"rm ID:\n%s", dir, strings.Join(r.Unsound, "\n"))
 	case r.Open != nil:
 		d.bad("state", "other users may read these files; take their rights with %s:\n%s", system.KeepPrivate,
 			strings.Join(r.Open, "\n"))
@@ -107,7 +109,8 @@ func (d *Doctor) limits(conf *config.Config) {
 	} {
 		if l.allowed < uint64(l.need) {
 			fine = false
-			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
+			d.bad("limits", "%d %s are allowed, and %d calls at once (tasks.maxLive and "+
+				"limits.maxInFlight together) may need %d: allow more (ulimit %s %[4]d), or fewer calls",
 				l.allowed, l.what, calls, l.need, l.flag)
 		}
 	}

@@ -161,11 +161,13 @@ func program(t testing.TB) string {
 		return name
 	}
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skip("Dynoxide, the DynamoDB server of the tests, is installed on Linux on x86-64: name one with RUNNEL_TEST_DYNAMODB")
+		t.Skip("Dynoxide, the DynamoDB server of the tests, is installed on Linux on x86-64: name one " +
+			"with RUNNEL_TEST_DYNAMODB")
 	}
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		t.Skip("npm is not installed: it brings Dynoxide, the DynamoDB server of the tests; or name that with RUNNEL_TEST_DYNAMODB")
+		t.Skip("npm is not installed: it brings Dynoxide, the DynamoDB server of the tests; or name that " +
+			"with RUNNEL_TEST_DYNAMODB")
 	}
 	root, err := os.UserCacheDir()
 	if err != nil {

@@ -51,7 +51,8 @@ func Arguments(schema []byte) (list []Argument, err error) {
 				err = fmt.Errorf("%q cannot be a header's name", name)
 			case !reachable || len(path) == 0 ||
 				!slices.Contains([]string{"string", "integer", "boolean"}, kind):
-				err = errors.New("it is not at a string, integer or boolean that is reached through properties alone")
+				err = errors.New("it is not at a string, integer or boolean that is reached through " +
+					"properties alone")
 			case slices.ContainsFunc(list,
 				func(a Argument) bool { return strings.EqualFold(a.Header, Param+name) }):
 				err = fmt.Errorf("there are two of %s", name)

@@ -62,9 +62,11 @@ func (h *Host) Install(path, name string, s Server, records Records, mode fs.Fil
 		c.after = f.text
 		return c, nil
 	case taken && old == nil:
-		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours another name with --name, or remove that one with runnel uninstall %s --name %s", name, h.ID, name))
+		return nil, wrong(fmt.Errorf("it has a server %q that runnel install did not write: give yours "+
+			"another name with --name, or remove that one with runnel uninstall %s --name %s", name, h.ID, name))
 	case taken && old.Before != "":
-		return nil, wrong(fmt.Errorf("its server %q is one that runnel wraps: give yours another name with --name, or first: runnel uninstall %s --name %s", name, h.ID, name))
+		return nil, wrong(fmt.Errorf("its server %q is one that runnel wraps: give yours another name "+
+			"with --name, or first: runnel uninstall %s --name %s", name, h.ID, name))
 	case taken:
 		if base, err = h.without(f.text, name, old); err != nil {
 			return nil, wrong(err)
@@ -125,7 +127,8 @@ func (h *Host) Uninstall(path, name string, records Records) (*Change, error) {
 	}
 	program, _ := os.Executable()
 	if s, _ := readServer(entry); old == nil && !s.Runnel(program) {
-		return nil, fmt.Errorf("%s: the server %s was not installed by runnel, and does not start it: it stays; remove it in the file yourself", f.path, name)
+		return nil, fmt.Errorf("%s: the server %s was not installed by runnel, and does not start it: it "+
+			"stays; remove it in the file yourself", f.path, name)
 	}
 	c := &Change{Path: f.path, name: name, file: f, records: records, earlier: old}
 	c.plan = func() (*Change, error) { return h.Uninstall(path, name, records) }

@@ -44,7 +44,8 @@ func (f jsonText) parse(text []byte) (v *hujson.Value, skipped int, err error) {
 		return nil, 0, errors.New(strings.TrimPrefix(err.Error(), "hujson: "))
 	}
 	if !f.comments && !root.IsStandard() {
-		return nil, 0, errors.New("it has comments or trailing commas, and its host reads plain JSON: it sees no server in this file")
+		return nil, 0, errors.New("it has comments or trailing commas, and its host reads plain JSON: it " +
+			"sees no server in this file")
 	}
 	o, ok := root.Value.(*hujson.Object)
 	if !ok {

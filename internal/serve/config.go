@@ -57,7 +57,8 @@ func (s *Setup) LoadStateConfig(ctx context.Context) (*config.Config, error) {
 	unknown := left.Text == nil || err != nil // it may name any state and owner
 	if !conf.Overridden("state.dir") && (unknown || theirs.State.Dir != conf.State.Dir) ||
 		!conf.Overridden("server.owner") && (unknown || theirs.Server.Owner != conf.Server.Owner) {
-		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are not shown: "+left.Error())
+		s.Say(zerolog.WarnLevel, "runnel: tasks of the state and the owner that the config file names are "+
+			"not shown: "+left.Error())
 	}
 	return conf, nil
 }

@@ -113,7 +113,8 @@ func tokens(file string, log zerolog.Logger) (*httpserver.Fresh[*httpserver.Toke
 		tokens, err := httpserver.ReadTokens(bytes.NewReader(text))
 		// The last token was taken out, or the file: that is what their owner wants.
 		if started && errors.Is(err, httpserver.ErrNoTokens) {
-			log.Warn().Str("file", file).Msg("there is no token in the token file any more: no client with a token of it is admitted")
+			log.Warn().Str("file", file).Msg("there is no token in the token file any more: no client " +
+				"with a token of it is admitted")
 			err = nil
 		}
 		return tokens, err

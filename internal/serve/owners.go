@@ -56,7 +56,8 @@ func (o *owners) serves(owner string) (httpserver.Served, error) {
 	case o.stopped:
 		return httpserver.Served{}, errors.New("the server is shutting down")
 	case len(o.others) >= maxOwners && !o.drop():
-		return httpserver.Served{}, errors.New("too many owners are served: try again when one has ended its sessions and tasks")
+		return httpserver.Served{}, errors.New("too many owners are served: try again when one has ended " +
+			"its sessions and tasks")
 	}
 	set, _, err := o.setup.registry(o.latest, false)
 	if err != nil {

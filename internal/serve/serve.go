@@ -56,13 +56,15 @@ func (s *Setup) Serve(ctx context.Context) error {
 		}
 	}
 	if term.IsTerminal(s.Stdin) && !conf.HTTP.NoStdio {
-		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
+		s.Say(zerolog.InfoLevel, "runnel speaks MCP, one JSON message per line, with the host that starts "+
+			"it, and this is a terminal. Press Ctrl-D to end it; runnel --help shows what else it can do.")
 	}
 	switch {
 	case null && conf.HTTP.NoStdio:
 		log.Info().Msg("stdin is the null device: HTTP only is served, until a signal, as with --no-stdio")
 	case null:
-		log.Warn().Msg("stdin is the null device, so no host can speak to runnel, which ends: a host starts it with a pipe, and --http ADDR serves HTTP until a signal")
+		log.Warn().Msg("stdin is the null device, so no host can speak to runnel, which ends: a host " +
+			"starts it with a pipe, and --http ADDR serves HTTP until a signal")
 	}
 	if count+len(conf.Upstreams)+len(conf.Fleet.Classes) == 0 && s.Wrapped == nil && s.view == nil &&
 		!s.Untrusted() {
@@ -76,7 +78,8 @@ func (s *Setup) Serve(ctx context.Context) error {
 	defer closeState(store, log)
 	warnOfState(store, log)
 	if s.view != nil && inMemory(store) {
-		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it starts itself; name a directory with --state")
+		s.Say(zerolog.WarnLevel, "runnel ui: the state is memory, so the view shows only tasks that it "+
+			"starts itself; name a directory with --state")
 	}
 	log.Info().Str("version", Version()).Str("config", file).Int("tools", count).
 		Int("upstreams", s.Upstreams).Msg("serving")

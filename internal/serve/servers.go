@@ -60,7 +60,8 @@ func OpenURL(conf *config.Config, getenv func(string) string, calls bool, recove
 	case "redis", "rediss":
 	case "dynamodb":
 		if open = openDynamoDB; open == nil {
-			return nil, wrong(errors.New("this runnel was built without DynamoDB: build one with go build -tags dynamodb; or name nats://HOST, redis://HOST or a directory"))
+			return nil, wrong(errors.New("this runnel was built without DynamoDB: build one with go build " +
+				"-tags dynamodb; or name nats://HOST, redis://HOST or a directory"))
 		}
 	default:
 		return nil, wrong(config.Wrong("nats://, redis://, dynamodb://, a directory, memory",

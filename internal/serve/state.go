@@ -33,7 +33,8 @@ func (s *Setup) openState(conf *config.Config, log zerolog.Logger) (tasks.State,
 		path, key = "fleet", "classes"
 	}
 	return nil, &UsageError{Err: conf.Locate(path,
-		&config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live elsewhere here",
+		&config.Error{Key: key, Problem: "workers are found through a state on NATS, and tasks live " +
+			"elsewhere here",
 			Allowed: "with --state nats://HOST:4222 (or state.dir); else leave " + key + " out"})}
 }
 
@@ -47,7 +48,8 @@ func (s *Setup) openAny(conf *config.Config, log zerolog.Logger) (tasks.State, e
 	dir, err := conf.StateDir(s.Getenv)
 	switch {
 	case errors.Is(err, config.ErrNoHome) && conf.Detaches() != "":
-		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a directory with --state", conf.Detaches(), err)}
+		return nil, &UsageError{Err: fmt.Errorf("tools.%s.detach needs tasks on disk, and %w; name a "+
+			"directory with --state", conf.Detaches(), err)}
 	case errors.Is(err, config.ErrNoHome): // some hosts start their servers with almost no environment
 		log.Warn().Err(err).Msg("tasks live in memory: name a directory with --state to keep them")
 		return tasks.NewMemory(), nil

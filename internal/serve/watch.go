@@ -211,7 +211,8 @@ func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
 		err = fmt.Errorf("%s does not exist any more", w.file)
 	case read != nil && read.Mode().IsRegular() && read.Size() == 0:
 		w.log.Warn().Str("config", found).
-			Msg("the config is empty, as while an editor writes it: the tools stay as they were until something is in it")
+			Msg("the config is empty, as while an editor writes it: the tools stay as they were until " +
+				"something is in it")
 		return false
 	}
 	count := 0
@@ -227,7 +228,8 @@ func (w *watcher) readAgain(ctx context.Context, why cause) (none bool) {
 		Msg("config read again")
 	if waiting := w.waiting(conf); len(waiting) > 0 {
 		w.log.Warn().Strs("sections", waiting).
-			Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these sections to take effect")
+			Msg("only tools, upstreams, secrets and notify change while runnel runs: restart it for these " +
+				"sections to take effect")
 	}
 	return false
 }

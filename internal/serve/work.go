@@ -30,7 +30,8 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	}
 	classes, of, ofUpstream := conf.OnWorker(o.Classes)
 	if len(classes) == 0 {
-		return &UsageError{Err: errors.New("runnel work: no tool or upstream of the config says which class of workers runs it (runs: CLASS): name one with --class")}
+		return &UsageError{Err: errors.New("runnel work: no tool or upstream of the config says which " +
+			"class of workers runs it (runs: CLASS): name one with --class")}
 	}
 	s.scheduler = every.New()
 	set, count, err := s.Registry(conf)
@@ -38,7 +39,8 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 		return err
 	}
 	if count+s.Upstreams == 0 {
-		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools and no upstreams for workers of class %s", classes[0])}
+		return &UsageError{Err: fmt.Errorf("runnel work: the config has no tools and no upstreams for "+
+			"workers of class %s", classes[0])}
 	}
 	defer set.Close()
 	log := s.Logger()
@@ -51,7 +53,8 @@ func (s *Setup) Work(ctx context.Context, o fleet.Options) error {
 	defer closeState(store, log)
 	queues, ok := store.(tasks.Queues)
 	if !ok {
-		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state on NATS: name it with --state nats://HOST:4222")}
+		return &UsageError{Err: errors.New("runnel work: a worker takes tasks from a state on NATS: name " +
+			"it with --state nats://HOST:4222")}
 	}
 	if len(o.Owners) == 0 {
 		o.Owners = []string{conf.Server.Owner}

@@ -185,7 +185,8 @@ func (p *Field) Value(text string) (json.RawMessage, error) {
 	}
 	if slices.Contains(kinds, "array") {
 		element := cmp.Or(strings.Join(cmp.Or(p.Items, &Field{}).AllTypes(), " or "), "anything")
-		return nil, fmt.Errorf("%q is not a JSON array, nor an element of one (%s): write %[3]s= once for each element, or %[3]s='[...]'", Shorten(text), element, p.Name)
+		return nil, fmt.Errorf("%q is not a JSON array, nor an element of one (%s): write %[3]s= once for "+
+			"each element, or %[3]s='[...]'", Shorten(text), element, p.Name)
 	}
 	return nil, fmt.Errorf("%q is not of type %s", Shorten(text), strings.Join(kinds, " or "))
 }

@@ -115,7 +115,8 @@ func (u *ui) open(t tasks.Task) {
 		}
 		u.send(func() {
 			if errors.Is(err, tasks.ErrNotFound) {
-				err = errors.New("the task does not exist any more: it expired, was forgotten, or was a call whose host has its answer")
+				err = errors.New("the task does not exist any more: it expired, was forgotten, or was a " +
+					"call whose host has its answer")
 			}
 			if o.over, o.err = true, err; err == nil {
 				o.task = head
@@ -194,7 +195,8 @@ func (u *ui) cancel(id string) {
 		u.send(func() {
 			switch {
 			case errors.Is(err, tasks.ErrAsked):
-				u.message = "the runnel that runs it has not answered (is it stopped?): it will cancel the task when it continues"
+				u.message = "the runnel that runs it has not answered (is it stopped?): it will cancel " +
+					"the task when it continues"
 			case errors.Is(err, tasks.ErrEnded):
 				u.message = fmt.Sprintf("%.8s had already ended: %s", id, t.Status)
 			case err != nil:

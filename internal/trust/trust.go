@@ -47,8 +47,10 @@ func (r *Refusal) Instructions() string {
 	if why != notTrusted && why != trustedBefore {
 		why = "it cannot be read, or checked"
 	}
-	return fmt.Sprintf("The tools of this project's %s are missing: %s. The file lies in the directory where this server was started or, in a Git "+
-		"repository, in the nearest one above. Only the user can decide that. If the user asks for them: read the file, then run runnel trust in its "+
+	return fmt.Sprintf("The tools of this project's %s are missing: %s. The file lies in the directory "+
+		"where this server was started or, in a Git "+
+		"repository, in the nearest one above. Only the user can decide that. If the user asks for them: "+
+		"read the file, then run runnel trust in its "+
 		"directory. The tools appear then, at the latest when this server is restarted.", config.FileName, why)
 }
 
@@ -133,7 +135,8 @@ func (f Files) Dir() (string, error) {
 			return "", err
 		}
 		if _, foreign := system.IsForeign(dir, info); foreign {
-			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set %s to a directory of your own", dir, config.StateVariable)
+			return "", fmt.Errorf("%s, which says what is trusted, belongs to another user: set %s to a "+
+				"directory of your own", dir, config.StateVariable)
 		}
 		if _, writable := system.WritableByOthers(dir, info); writable {
 			return "", fmt.Errorf("others may write %s, which says what is trusted: take their rights with %s", dir, system.TakeRights(dir))
@@ -158,7 +161,8 @@ func (f Files) Refuses(file string) string {
 	if left == nil || filepath.Base(file) != config.FileName {
 		return ""
 	}
-	return fmt.Sprintf("Unless you name it with --config, runnel leaves it out (%s) until you run: runnel trust %s", left.why, term.Quote(left.Path))
+	return fmt.Sprintf("Unless you name it with --config, runnel leaves it out (%s) until you run: runnel "+
+		"trust %s", left.why, term.Quote(left.Path))
 }
 
 // distrust says why a file with this content is not trusted, "" if it is trusted.

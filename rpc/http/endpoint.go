@@ -130,7 +130,8 @@ func (w warnings) Write(line []byte) (int, error) {
 // path.
 func elsewhere(w http.ResponseWriter, _ *http.Request) {
 	refuse(w, http.StatusNotFound, nil, mcp.CodeInvalidRequest,
-		"nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of 2024-11-05 is not served)")
+		"nothing is here: the MCP endpoint is /mcp, for clients of 2025-03-26 or later (HTTP+SSE of "+
+			"2024-11-05 is not served)")
 }
 
 // serve is the MCP endpoint.

@@ -80,7 +80,8 @@ func (s *Server) get(w *statusWriter, r *http.Request, owner string) {
 		w.Header().Set("Allow", "POST")
 		refuse(w, http.StatusMethodNotAllowed, nil, mcp.CodeInvalidRequest,
 			"GET needs the "+headers.Session+
-				" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a client of 2025-03-26 or later")
+				" of a session of 2025-03-26 to 2025-11-25. HTTP+SSE of 2024-11-05 is not served: use a "+
+				"client of 2025-03-26 or later")
 		return
 	}
 	if !accepts(r, "text/event-stream") {

@@ -93,7 +93,8 @@ func malformed(h http.Header) string {
 		case len(values) > 1:
 			return fmt.Sprintf("header mismatch: %.100s is there twice", name)
 		case strings.ContainsFunc(values[0], func(r rune) bool { return r > unicode.MaxASCII }):
-			return fmt.Sprintf("header mismatch: %.100s has characters that are not ASCII: write =?base64?...?= instead", name)
+			return fmt.Sprintf("header mismatch: %.100s has characters that are not ASCII: write "+
+				"=?base64?...?= instead", name)
 		}
 	}
 	return ""

@@ -199,7 +199,8 @@ func (s *Server) enterWait(owner string) (problem string) {
 		return fmt.Sprintf("too many of your streams and requests wait: the limit is %d: end some of them",
 			maxWaits)
 	case all >= maxWaitsInAll:
-		return fmt.Sprintf("too many streams and requests wait: the limit for all clients is %d: try again later", maxWaitsInAll)
+		return fmt.Sprintf("too many streams and requests wait: the limit for all clients is %d: try "+
+			"again later", maxWaitsInAll)
 	}
 	s.waiting[owner]++
 	return ""

@@ -62,7 +62,8 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 		case len(fields) != 2:
 			return nil, fmt.Errorf("line %d: write a token, a space and an owner", n)
 		case len(fields[0]) < minToken:
-			return nil, fmt.Errorf("line %d: the token is shorter than %d characters: make one with, say, openssl rand -hex 32", n, minToken)
+			return nil, fmt.Errorf("line %d: the token is shorter than %d characters: make one with, say, "+
+				"openssl rand -hex 32", n, minToken)
 		}
 		e := tokenEntry{sha256.Sum256([]byte(fields[0])), fields[1]}
 		if slices.ContainsFunc(t.entries, func(o tokenEntry) bool { return o.hash == e.hash }) {

@@ -34,7 +34,8 @@ func Parse(state string) (Options, error) {
 	case err != nil:
 		return o, err
 	case !tableName().MatchString(u.Host) || strings.Trim(u.Path, "/") != "":
-		return o, errors.New("the URL of the state names a table, of 3 to 255 letters, digits, -, _ and .: use one such as " + form.Example)
+		return o, errors.New("the URL of the state names a table, of 3 to 255 letters, digits, -, _ and " +
+			".: use one such as " + form.Example)
 	case o.Region != "" && !engine.IsToken(o.Region):
 		return o, errors.New("region= is not the name of a region, such as eu-central-1")
 	}

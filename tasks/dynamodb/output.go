@@ -85,7 +85,8 @@ func (sp *space) append(ctx context.Context, r *engine.Record, from, to, last in
 	case to > from && end >= to && end <= last: // an earlier try has done it
 		return nil
 	default:
-		return tasks.Trouble{Err: fmt.Errorf("the state has lost output that it had stored: the table %s was restored from a backup", sp.server.o.Table)}
+		return tasks.Trouble{Err: fmt.Errorf("the state has lost output that it had stored: the table %s "+
+			"was restored from a backup", sp.server.o.Table)}
 	}
 }
 

@@ -59,10 +59,12 @@ func (s *server) Connect(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("the AWS configuration cannot be read: %w", err)
 	case conf.Region == "":
-		return errors.New("its region is not known: add ?region=NAME to the URL of the state, or set AWS_REGION")
+		return errors.New("its region is not known: add ?region=NAME to the URL of the state, or set " +
+			"AWS_REGION")
 	}
 	if _, err := conf.Credentials.Retrieve(ctx); err != nil {
-		return fmt.Errorf("there are no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role: %w", err)
+		return fmt.Errorf("there are no AWS credentials: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and "+
+			"AWS_SECRET_ACCESS_KEY, or give the machine a role: %w", err)
 	}
 	s.client = dynamodb.NewFromConfig(conf, func(o *dynamodb.Options) {
 		o.Retryer = aws.NopRetryer{} // space.try does it

@@ -218,7 +218,8 @@ func (sp *space) End(ctx context.Context, r *engine.Record, outcome []byte) erro
 		n++
 	}
 	changes := []types.TransactWriteItem{
-		sp.update(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires REMOVE #keeper", "#keeper = :keeper",
+		sp.update(sp.recordKey(r.ID), "SET #record = :record, #by = :me, #end = :end, #expires = :expires "+
+			"REMOVE #keeper", "#keeper = :keeper",
 			item{":record": text(string(record)), ":me": text(sp.of.Keeper), ":end": number(s.End),
 				":expires": expires, ":keeper": text(s.Keeper)}),
 		sp.remove(sp.key("live", mark(r.ID, false))),

@@ -283,14 +283,16 @@ func (sp *Space) tend(ctx context.Context, stale map[Mark]time.Time) error {
 func (sp *Space) endOverdue(ctx context.Context, r *Record) error {
 	o := r.Stored.Offer
 	return sp.endUnkept(ctx, r, mcp.TaskFailed,
-		fmt.Sprintf("no worker of class %s has taken it within %v (queueTimeout): runnel fleet shows which there are, and runnel work --class %s starts one",
+		fmt.Sprintf("no worker of class %s has taken it within %v (queueTimeout): runnel fleet shows "+
+			"which there are, and runnel work --class %s starts one",
 			o.Class, time.Duration(o.Timeout), o.Class))
 }
 
 // EndUnreadable ends a waiting task because its offer cannot be read.
 func (sp *Space) EndUnreadable(ctx context.Context, r *Record) error {
 	return sp.endUnkept(ctx, r, mcp.TaskFailed,
-		"its offer to workers cannot be read: the state is damaged, or something other than runnel has written to it")
+		"its offer to workers cannot be read: the state is damaged, or something other than runnel has "+
+			"written to it")
 }
 
 // endUnkept ends a task if it still waits.

@@ -25,7 +25,8 @@ func CheckSchema(place, found, known string) error {
 	if found == known {
 		return nil
 	}
-	return fmt.Errorf("%s has version %.32q, and this runnel knows %s: use the runnel that made it, or another prefix (?prefix=NAME)", place, found, known)
+	return fmt.Errorf("%s has version %.32q, and this runnel knows %s: use the runnel that made it, or "+
+		"another prefix (?prefix=NAME)", place, found, known)
 }
 
 // Removed is the error for a place whose content was deleted while this process used it.

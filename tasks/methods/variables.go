@@ -20,7 +20,8 @@ func (m *methods) setVariables(ctx context.Context, _ *rpc.Caller, params json.R
 	}
 	if err := rawjson.Unmarshal(params, &p); err != nil || p.TaskID == "" {
 		return nil, rpc.Errorf(mcp.CodeInvalidParams,
-			"params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are only shown")
+			"params must be {\"taskId\": a task's id, \"set\": an object}; without set the variables are "+
+				"only shown")
 	}
 	if run := m.Running(p.TaskID); run != nil {
 		set := p.Set

@@ -37,7 +37,8 @@ func (q queue) Announce(ctx context.Context, w *tasks.Worker) error {
 		return err
 	}
 	if len(data) > maxMessage-4<<10 {
-		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce %d; make them shorter, or give some tools to another worker", len(data), maxMessage)
+		return fmt.Errorf("the descriptions and schemas of the tools have %d bytes: a worker can announce "+
+			"%d; make them shorter, or give some tools to another worker", len(data), maxMessage)
 	}
 	m := &nats.Msg{Subject: sp.announcement(sp.Keeper),
 		Header: nats.Header{jetstream.MsgRollup: {jetstream.MsgRollupSubject},

@@ -88,7 +88,8 @@ func (sp *space) refusal(ctx context.Context, err error) error {
 		}
 	}
 	if errors.Is(err, nats.ErrMaxPayload) {
-		return tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 MiB (max_payload): %w", err)}
+		return tasks.Trouble{Err: fmt.Errorf("the state refuses it: let its servers take messages of 1 "+
+			"MiB (max_payload): %w", err)}
 	}
 	if errors.Is(err, jetstream.ErrNoStreamResponse) {
 		if err := sp.restore(ctx); err != nil && !errors.Is(err, tasks.ErrBusy) && ctx.Err() == nil {

@@ -210,7 +210,8 @@ func (sp *space) restore(ctx context.Context) error {
 	}
 	if lost {
 		sp.Log.Error().Str("stream", sp.name).
-			Msg("the servers of the state had lost the stream, or it was deleted: it is made again, and its tasks are lost. " +
+			Msg("the servers of the state had lost the stream, or it was deleted: it is made again, and " +
+				"its tasks are lost. " +
 				"A nats-server keeps them where -sd names a folder")
 		sp.places.clear()
 	}
@@ -251,9 +252,11 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string,
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
-		return nil, tasks.Trouble{Err: fmt.Errorf("its JetStream does not answer: start it with -js (nats-server -js -sd FOLDER): %w", err)}
+		return nil, tasks.Trouble{Err: fmt.Errorf("its JetStream does not answer: start it with -js "+
+			"(nats-server -js -sd FOLDER): %w", err)}
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
-		return nil, tasks.Trouble{Err: fmt.Errorf("allow JetStream for the account (nsc edit account --js-disk-storage 10G): %w", err)}
+		return nil, tasks.Trouble{Err: fmt.Errorf("allow JetStream for the account (nsc edit account "+
+			"--js-disk-storage 10G): %w", err)}
 	case errors.Is(err, jetstream.ErrStreamNotFound): // it is being made, and this server has not heard of it
 		return nil, unreachable(err)
 	case err != nil:
@@ -269,7 +272,8 @@ func (sp *space) tryStream(ctx context.Context, name, subjects string,
 	}
 	switch {
 	case found == "":
-		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix (?prefix=NAME)", name)
+		return nil, fmt.Errorf("the stream %s is not one that runnel has made: name another prefix "+
+			"(?prefix=NAME)", name)
 	case config.Metadata[ownerMember] != sp.Owner:
 		return nil, fmt.Errorf("the stream %s belongs to another owner", name)
 	}
@@ -305,7 +309,8 @@ func (sp *space) adjust(ctx context.Context, stream jetstream.Stream) (jetstream
 		err = busy(err)
 	}
 	if err != nil && !errors.Is(err, tasks.ErrBusy) {
-		return nil, tasks.Trouble{Err: fmt.Errorf("the stream %s is not as the URL asks: ask for what it has, or let it be changed (nats stream edit %s%s): %w",
+		return nil, tasks.Trouble{Err: fmt.Errorf("the stream %s is not as the URL asks: ask for what it "+
+			"has, or let it be changed (nats stream edit %s%s): %w",
 			config.Name, config.Name, options, err)}
 	}
 	return adjusted, err

@@ -72,7 +72,8 @@ func (q queue) PutOffered(ctx context.Context, t tasks.Task, o tasks.Offer) erro
 // encodeOffer returns an offer as it is stored, unless no worker could get it.
 func encodeOffer(o *tasks.Offer) ([]byte, error) {
 	if !engine.IsToken(o.Class) {
-		return nil, tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, digits, - and _", o.Class)}
+		return nil, tasks.Trouble{Err: fmt.Errorf("%q is not a class of workers: use up to 64 letters, "+
+			"digits, - and _", o.Class)}
 	}
 	body, err := json.Marshal(storedOffer{Schema: offerSchema, Arguments: o.Arguments, Confirmed: o.Confirmed,
 		Polls: o.Polls, Client: o.Client})

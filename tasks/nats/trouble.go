@@ -17,7 +17,8 @@ import (
 // explain turns a server's refusal into an error that says what the user can do.
 func explain(err *jetstream.APIError) error {
 	if isFull(err) {
-		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks prune --force), or raise its limit (?maxBytes=, or the server's): %w",
+		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks "+
+			"prune --force), or raise its limit (?maxBytes=, or the server's): %w",
 			engine.ErrNoRoom, err)}
 	}
 	return tasks.Trouble{Err: fmt.Errorf("the state refuses it: %w", err)}

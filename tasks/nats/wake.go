@@ -23,7 +23,8 @@ func (sp *space) Ask(ctx context.Context, r *engine.Record) error {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	if _, err := sp.c.nc.RequestWithContext(ctx, sp.asks+r.Stored.Keeper, []byte(r.ID)); err != nil {
-		return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the runnel that runs the task does not answer; if it is gone, the task ends within %v: %w", engine.LastNews, err)}}
+		return tasks.Trouble{Err: engine.Away{Err: fmt.Errorf("the runnel that runs the task does not "+
+			"answer; if it is gone, the task ends within %v: %w", engine.LastNews, err)}}
 	}
 	return nil
 }

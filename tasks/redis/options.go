@@ -48,7 +48,8 @@ func Parse(state string, getenv func(string) string) (Options, error) {
 	o.Server, o.TLS = net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "6379")), u.Scheme == "rediss"
 	if db := strings.Trim(u.Path, "/"); db != "" {
 		if o.DB, err = strconv.Atoi(db); err != nil || o.DB < 0 {
-			return o, fmt.Errorf("the URL of the state has the path /%.32s: use the number of a database, such as /0", db)
+			return o, fmt.Errorf("the URL of the state has the path /%.32s: use the number of a database, "+
+				"such as /0", db)
 		}
 	}
 	if o.RootCA != "" && !o.TLS {
@@ -75,7 +76,8 @@ func (o *Options) credentials() (user, password string, err error) {
 	case 2:
 		return fields[0], fields[1], nil
 	}
-	return "", "", fmt.Errorf("the credentials of the state: %s holds neither USER PASSWORD nor PASSWORD on one line", o.Credentials)
+	return "", "", fmt.Errorf("the credentials of the state: %s holds neither USER PASSWORD nor PASSWORD "+
+		"on one line", o.Credentials)
 }
 
 // tlsConfig returns the TLS configuration, nil without TLS.

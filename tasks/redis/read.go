@@ -131,7 +131,8 @@ func (sp *space) List(ctx context.Context, d tasks.Direction, after uint64,
 			if from != math.Trunc(from) || from > float64(last) || !engine.IsToken(score.Member) {
 				sp.Log.Error().Str("owner", sp.Owner).Str("key", sp.root+"tasks").Str("entry", score.Member).
 					Float64("score", from).
-					Msg("the state is damaged: an entry of its index is skipped, which runnel has not made (ZREM removes it)")
+					Msg("the state is damaged: an entry of its index is skipped, which runnel has not " +
+						"made (ZREM removes it)")
 				continue
 			}
 			ids = append(ids, score.Member)

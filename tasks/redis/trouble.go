@@ -30,16 +30,21 @@ func refused(refusal error) error {
 	var err error
 	switch {
 	case strings.Contains(said, "OOM "):
-		err = fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks prune), or give the server more memory (maxmemory): %s", engine.ErrNoRoom, said)
+		err = fmt.Errorf("%w: wait for tasks to expire, prune some (runnel tasks prune), or give the "+
+			"server more memory (maxmemory): %s", engine.ErrNoRoom, said)
 	case strings.Contains(said, "MISCONF"):
-		err = fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room there: %s", said)
+		err = fmt.Errorf("the server cannot save the state to its disk, and takes nothing more: make room "+
+			"there: %s", said)
 	case strings.Contains(said, "NOPERM") || strings.Contains(said, "ACL failure") ||
 		strings.Contains(said, "user executing the script can't"):
-		err = fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL must allow: %s", said)
+		err = fmt.Errorf("the state refuses it to this user: \"runnel help states\" says what its ACL "+
+			"must allow: %s", said)
 	case strings.HasPrefix(said, "NOAUTH") || strings.HasPrefix(said, "WRONGPASS"):
-		err = fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by ?creds=FILE or RUNNEL_REDIS_CREDS: %s", said)
+		err = fmt.Errorf("the state asks for other credentials: name a file with USER PASSWORD by "+
+			"?creds=FILE or RUNNEL_REDIS_CREDS: %s", said)
 	case scripted:
-		err = fmt.Errorf("something other than runnel has changed the keys of the state: delete the damaged one, or use another prefix (?prefix=NAME): %s", said)
+		err = fmt.Errorf("something other than runnel has changed the keys of the state: delete the "+
+			"damaged one, or use another prefix (?prefix=NAME): %s", said)
 	default:
 		err = fmt.Errorf("the state refuses it: %s", said)
 	}
@@ -52,7 +57,8 @@ func unconnected(err error) error {
 		return refused(err)
 	}
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(badReply)) {
-		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it speaks TLS, otherwise with redis://: %w", err)
+		return fmt.Errorf("it does not answer as Redis does: name a Redis server, with rediss:// if it "+
+			"speaks TLS, otherwise with redis://: %w", err)
 	}
 	return err
 }

@@ -83,7 +83,8 @@ func (sp *space) Append(ctx context.Context, r *engine.Record, b *engine.Batch) 
 	}
 	said, err := sp.call(ctx, "append", r.ID, sp.Lifetime(&r.Task), args...)
 	if err == nil && said == "lost" {
-		err = tasks.Trouble{Err: fmt.Errorf("the state at %s has lost output that it had stored: it was restarted without its data, or a replica has taken its place", sp.server.o.Server)}
+		err = tasks.Trouble{Err: fmt.Errorf("the state at %s has lost output that it had stored: it was "+
+			"restarted without its data, or a replica has taken its place", sp.server.o.Server)}
 	}
 	return err
 }

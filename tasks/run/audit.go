@@ -55,9 +55,11 @@ func (r *Runner) refused(run *Run, err error) error {
 	var why string
 	switch {
 	case errors.Is(err, tasks.ErrTooManyLive):
-		why, err = refusedLive, fmt.Errorf("%w: the limit is %d (--max-tasks, tasks.maxLive); wait for one to end or cancel one", err, r.o.MaxLive)
+		why, err = refusedLive, fmt.Errorf("%w: the limit is %d (--max-tasks, tasks.maxLive); wait for "+
+			"one to end or cancel one", err, r.o.MaxLive)
 	case errors.Is(err, tasks.ErrTooManyStarts):
-		why, err = refusedStarts, fmt.Errorf("%w: the limit is %d a minute (tasks.maxStartsPerMinute); try again later", err, r.o.MaxStartsPerMinute)
+		why, err = refusedStarts, fmt.Errorf("%w: the limit is %d a minute (tasks.maxStartsPerMinute); "+
+			"try again later", err, r.o.MaxStartsPerMinute)
 	default:
 		r.o.Log.Error().Err(err).Str("taskId", run.id).Str("owner", r.o.Owner).Msg("task not stored")
 		why, err = refusedStore, fmt.Errorf("the task could not be stored: %w", err)

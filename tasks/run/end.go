@@ -20,10 +20,12 @@ func (r *Run) Cancel(message string) bool {
 		&tasks.Outcome{Result: mcp.ErrorResult("The task was cancelled.")})
 }
 
-const expiredMessage = "the task's ttl is over (the request, the tool's timeout or tasks.ttl of the config sets it)"
+const expiredMessage = "the task's ttl is over (the request, the tool's timeout or tasks.ttl of the " +
+	"config sets it)"
 
 // lostMessage is that of a task that its state has forgotten before its ttl was over.
-const lostMessage = "the state no longer has the task: it was deleted there, or a server has lost what it had stored"
+const lostMessage = "the state no longer has the task: it was deleted there, or a server has lost what it " +
+	"had stored"
 
 // expire ends the run when its ttl is over.
 func (r *Run) expire() {

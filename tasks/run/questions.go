@@ -258,7 +258,8 @@ func (q *Question) Read(response json.RawMessage) (mcp.ElicitResult, error) {
 	}
 	var r mcp.ElicitResult
 	if rawjson.Unmarshal(response, &r) != nil || !r.Action.Valid() {
-		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline or cancel")
+		return mcp.ElicitResult{}, errors.New("must be an elicitation result with action accept, decline " +
+			"or cancel")
 	}
 	if r.Action != mcp.ElicitAccept || q.Check == nil {
 		return r, nil

@@ -149,7 +149,8 @@ func (r *Run) Handle() mcp.CreateTaskResult {
 	t.UpdatedAt = t.CreatedAt
 	return mcp.CreateTaskResult{
 		Task: t.Wire(r.runner.o.PollInterval),
-		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes when it is done.", t.Tool, t.ID)},
+		Meta: map[string]any{mcp.MetaModelResponse: fmt.Sprintf("%s runs as task %s. Its result comes "+
+			"when it is done.", t.Tool, t.ID)},
 	}
 }
 

@@ -23,9 +23,11 @@ func explain(err error) error {
 		errors.Is(err, fs.ErrNotExist): // no directory can be made there, as in /proc
 		return tasks.Trouble{Err: fmt.Errorf("%w; --state names another directory, or memory", err)}
 	case errors.Is(err, errFull):
-		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the limit (state.maxState)", err)}
+		return tasks.Trouble{Err: fmt.Errorf("%w: wait for tasks to end or cancel some, or raise the "+
+			"limit (state.maxState)", err)}
 	case errors.Is(err, errPinned):
-		return tasks.Trouble{Err: fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file names it", err)}
+		return tasks.Trouble{Err: fmt.Errorf("%w: let it go on (kill -CONT) or end it; lsof of that file "+
+			"names it", err)}
 	case errors.Is(err, syscall.ENOSPC) || system.IsFull(err):
 		return tasks.Trouble{Err: fmt.Errorf("%w; %s", err, freeDisk)}
 	}
@@ -38,16 +40,19 @@ func explain(err error) error {
 		return tasks.Trouble{Err: fmt.Errorf("the disk could not be read or written; if it is full, %s: %w",
 			freeDisk, err)}
 	case sqlite3.SQLITE_CANTOPEN:
-		return tasks.Trouble{Err: fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
+		return tasks.Trouble{Err: fmt.Errorf("%s cannot be opened: are too many files open (ulimit -n), "+
+			"or is its path longer than 500 bytes? then name another directory with --state: %w", databaseFile, err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return tasks.Trouble{Err: fmt.Errorf("%s is damaged or no state of runnel; move it away or use another directory (--state): %w", databaseFile, err)}
+		return tasks.Trouble{Err: fmt.Errorf("%s is damaged or no state of runnel; move it away or use "+
+			"another directory (--state): %w", databaseFile, err)}
 	}
 	return err
 }
 
 // freeDisk says what to do about a full disk: new tasks need minRoom. Deleting tasks needs room, too, for the
 // write-ahead log.
-const freeDisk = "free some of the disk, 4 MiB at least (from 1 MiB on, \"runnel tasks prune\" can free more), or name a directory on another one with --state"
+const freeDisk = "free some of the disk, 4 MiB at least (from 1 MiB on, \"runnel tasks prune\" can free " +
+	"more), or name a directory on another one with --state"
 
 // errFull refuses to make the state larger than its limit. Deleting tasks that have ended may help.
 var errFull = errors.New("the state has reached its limit, and all tasks that are left in it still run")

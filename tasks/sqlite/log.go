@@ -36,7 +36,8 @@ func (k *backing) write(tx *transaction) error {
 		if !ok {
 			break
 		}
-		own, err := tx.change("INSERT INTO log (task, start, stop, marks, data) SELECT ?1, ?, ?, ?, ? WHERE EXISTS (SELECT 1 FROM task WHERE number = ?1 AND keeper = ?)",
+		own, err := tx.change("INSERT INTO log (task, start, stop, marks, data) SELECT ?1, ?, ?, ?, ? "+
+			"WHERE EXISTS (SELECT 1 FROM task WHERE number = ?1 AND keeper = ?)",
 			k.task, s.Start, s.End(), s.Marks, s.Data, k.db.lease.name)
 		if err != nil {
 			return err

@@ -97,7 +97,8 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	if limit := d.o.Limits.MaxLive; limit > 0 {
 		n, counted := tx.live[owner]
 		if !counted {
-			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT NULL AND owner = ? AND expires >= 0 AND id NOT GLOB '*-files'", owner); err != nil {
+			if n, err = tx.count("SELECT count(*) FROM task INDEXED BY task_keeper WHERE keeper IS NOT "+
+				"NULL AND owner = ? AND expires >= 0 AND id NOT GLOB '*-files'", owner); err != nil {
 				return err
 			}
 			tx.live[owner] = n
@@ -108,7 +109,8 @@ func (d *database) admit(tx *transaction, t *tasks.Task) (err error) {
 	}
 	if limit := d.o.Limits.MaxStartsPerMinute; limit > 0 {
 		now := time.Now() // tasks from before the clock was set back may be younger
-		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= 0 AND id NOT GLOB '*-files' ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
+		n, err := tx.count("SELECT count(*) FROM (SELECT created FROM task WHERE owner = ? AND expires >= "+
+			"0 AND id NOT GLOB '*-files' ORDER BY number DESC LIMIT ?) WHERE created > ? AND created <= ?",
 			owner, limit, now.Add(-time.Minute).UnixNano(), now.UnixNano())
 		if err == nil && n >= limit {
 			err = refusal{tasks.ErrTooManyStarts}

@@ -66,7 +66,8 @@ func (d *database) recover(keeper string) error {
 		r.asked, r.TTL = asked, d.o.History.Age
 		left = append(left, r)
 		return err
-	}, "SELECT number, id, owner, tool, created, ttl, work IS NOT NULL, expires < 0, asked, variables FROM task WHERE keeper = ? AND (expires >= 0 OR ?)",
+	}, "SELECT number, id, owner, tool, created, ttl, work IS NOT NULL, expires < 0, asked, variables "+
+		"FROM task WHERE keeper = ? AND (expires >= 0 OR ?)",
 		keeper, d.o.History.Calls > 0)
 	if err != nil {
 		return err

@@ -77,10 +77,12 @@ func schemaVersion(ctx context.Context, db interface {
 		return 0, err
 	}
 	if version < 0 {
-		return 0, fmt.Errorf("its version is %d: another program has written it; use another directory (--state)", version)
+		return 0, fmt.Errorf("its version is %d: another program has written it; use another directory "+
+			"(--state)", version)
 	}
 	if version > len(migrations) {
-		return 0, fmt.Errorf("it is of version %d, of a newer runnel than this one, which knows %d; use that one, or another directory (--state)", version, len(migrations))
+		return 0, fmt.Errorf("it is of version %d, of a newer runnel than this one, which knows %d; use "+
+			"that one, or another directory (--state)", version, len(migrations))
 	}
 	return version, nil
 }

@@ -39,7 +39,8 @@ func (s *store) PutSession(_ context.Context, id string, session []byte,
 			return err
 		}
 		if version == 0 {
-			changed, err = tx.change("INSERT INTO session (owner, id, data, version, expires) VALUES (?, ?, ?, 1, ?) "+
+			changed, err = tx.change("INSERT INTO session (owner, id, data, version, expires) VALUES (?, "+
+				"?, ?, 1, ?) "+
 				"ON CONFLICT DO NOTHING", s.owner, id, session, expires)
 		} else {
 			changed, err = tx.change("UPDATE session SET data = ?, version = version + 1, expires = ? "+

@@ -235,7 +235,8 @@ func checkAccess(dir string) error {
 		}
 		const elsewhere = "or name another directory with --state"
 		if owner, foreign := system.IsForeign(path, info); foreign {
-			return fmt.Errorf("%s belongs to another user (%s): use runnel as that user, take it over with %s, %s", path, owner, system.TakeOver(dir), elsewhere)
+			return fmt.Errorf("%s belongs to another user (%s): use runnel as that user, take it over "+
+				"with %s, %s", path, owner, system.TakeOver(dir), elsewhere)
 		}
 		if rights, writable := system.WritableByOthers(path, info); writable {
 			return fmt.Errorf("others may write %s (%s): take their rights with %s, %s", path, rights,

@@ -26,7 +26,8 @@ func (s *store) Take(ctx context.Context, t tasks.Task, work []byte) (tasks.Task
 	}
 	var taken int64
 	err = d.w.do(job{durable: true, do: func(tx *transaction) (err error) {
-		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND keeper IS NOT NULL AND (work IS NULL OR ?) AND keeper = ?",
+		taken, err = tx.change("UPDATE task SET keeper = ?, work = ? WHERE id = ? AND owner = ? AND "+
+			"keeper IS NOT NULL AND (work IS NULL OR ?) AND keeper = ?",
 			d.lease.name, work, t.ID, s.owner, resumes, r.keeper)
 		return err
 	}})

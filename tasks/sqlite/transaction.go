@@ -161,7 +161,8 @@ func (tx *transaction) drop(which string, args ...any) (n int, err error) {
 		return 0, err
 	}
 	for room := int64(sliceRows); n < len(numbers) && room > 0; n++ {
-		rows, err := tx.change("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? LIMIT ?)", numbers[n], room)
+		rows, err := tx.change("DELETE FROM log WHERE rowid IN (SELECT rowid FROM log WHERE task = ? "+
+			"LIMIT ?)", numbers[n], room)
 		if err != nil {
 			return 0, err
 		}

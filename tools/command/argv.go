@@ -43,7 +43,8 @@ next:
 				continue next
 			}
 			if a.List && list != "" && list != name {
-				return nil, fmt.Errorf("arguments %q and %q are both arrays, and the command has them in one element", list, name)
+				return nil, fmt.Errorf("arguments %q and %q are both arrays, and the command has them in "+
+					"one element", list, name)
 			}
 			if a.List {
 				list = name

@@ -188,7 +188,8 @@ func (c *Command) buildShell() error {
 			if process.SameVariable(name, reserved) ||
 				strings.HasSuffix(reserved, "_") && strings.HasPrefix(name, reserved) {
 				return &config.Error{Key: "input." + name,
-					Problem: "the system or the shell reads an environment variable of that name, and a caller must not set it", Allowed: "another name, such as the_" + strings.ToLower(name)}
+					Problem: "the system or the shell reads an environment variable of that name, and a " +
+						"caller must not set it", Allowed: "another name, such as the_" + strings.ToLower(name)}
 			}
 		}
 	}
@@ -239,7 +240,8 @@ func (c *Command) environment(vars []string) []string {
 func (c *Command) buildOutput() error {
 	if _, err := text.NewDecoder(c.config.Encoding, 0); err != nil {
 		return &config.Error{Key: "encoding", Problem: err.Error(),
-			Allowed: "auto, utf-8, utf-16le, gbk, shift_jis, windows-1252, cp850 and other names of the WHATWG Encoding Standard"}
+			Allowed: "auto, utf-8, utf-16le, gbk, shift_jis, windows-1252, cp850 and other names of the " +
+				"WHATWG Encoding Standard"}
 	}
 	if c.config.Structured == config.StructuredSummary {
 		c.outputSchema = summarySchema

@@ -42,10 +42,12 @@ func (e *Every) check(c *Command) *Error {
 		return &Error{Key: "every", Problem: "is impossible with confirm: the user is not there to be asked",
 			Allowed: "every without confirm, or a tool with steps that asks"}
 	case c.Task == mcp.TaskForbidden:
-		return &Error{Key: "every", Problem: "is impossible with task: forbidden, since what starts by itself is a task",
+		return &Error{Key: "every", Problem: "is impossible with task: forbidden, since what starts by " +
+			"itself is a task",
 			Allowed: "task: optional"}
 	case c.Model != nil && c.Model.API == "sampling":
-		return &Error{Key: "every", Problem: "is impossible with api: sampling: no client is there whose model it is",
+		return &Error{Key: "every", Problem: "is impossible with api: sampling: no client is there whose " +
+			"model it is",
 			Allowed: "another api"}
 	}
 	return nil

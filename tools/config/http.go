@@ -100,6 +100,7 @@ func (c *Config) checkHTTP() error {
 	refuse(h.Cert == "" && h.Key != "", "key", "needs its certificate: name it with http.cert (--http-cert)")
 	refuse(h.Addr != "" && h.TokenFile == "" && h.Issuer == "" && !h.Insecure && !h.Addr.Loopback(), "addr",
 		string(h.Addr)+" can be reached by other machines: say who may use it with "+
-			"http.tokenFile (--http-token-file) or http.issuer (--http-issuer), or let everybody use it with http.insecure (--http-insecure)")
+			"http.tokenFile (--http-token-file) or http.issuer (--http-issuer), or let everybody use it "+
+			"with http.insecure (--http-insecure)")
 	return errors.Join(errs...)
 }

@@ -23,7 +23,8 @@ func instead(path, key string, words map[string][]string, keys []string) (hint s
 	near := text.Nearest(key, keys)
 	switch {
 	case path == "" && (key == "mcpServers" || key == "servers"): // Claude, Cursor and most others; VS Code
-		return "servers belong under upstreams, each with its program and arguments in one list: upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
+		return "servers belong under upstreams, each with its program and arguments in one list: " +
+			"upstreams: {NAME: {command: [PROGRAM, ARGUMENT]}}"
 	case key == "args" && (strings.HasPrefix(path, "tools.") || strings.HasPrefix(path, "upstreams.")):
 		return "the arguments follow the program in one list: command: " +
 			wordList(append(words["command"], words["args"]...))

@@ -49,7 +49,8 @@ func (s *Scheduler) fire(ctx context.Context, e *Entry, due, now time.Time) {
 	switch {
 	case errors.Is(err, errTaken), err != nil && ctx.Err() != nil:
 	case err != nil:
-		log.Error().Err(err).Msg("this tool was not started: the state does not say whether another runnel has done so")
+		log.Error().Err(err).Msg("this tool was not started: the state does not say whether another " +
+			"runnel has done so")
 	case runs != "":
 		log.Warn().Str("taskId", runs).
 			Msg("this tool was not started: the task from the time before still runs")

@@ -117,7 +117,8 @@ func (s *Scheduler) follow(ctx context.Context, e *Entry) {
 			due, missed := e.latest(last, now)
 			if missed {
 				s.log.Info().Str("tool", e.Tool).Time("due", next).
-					Msg("this tool was not started: the machine slept, its clock was set, or the start before took too long")
+					Msg("this tool was not started: the machine slept, its clock was set, or the start " +
+						"before took too long")
 			}
 			if !due.IsZero() {
 				s.fire(ctx, e, due, now)

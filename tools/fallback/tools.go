@@ -88,10 +88,12 @@ func (f *Tools) All() []Tool {
 	const taskID = `"task_id":{"type":"string"}`
 	const until = `"until":{"type":"string","description":"answer as soon as a new line matches this regular expression (RE2), or at the end"}`
 	return []Tool{
-		{"start_task", "Start a tool as a background task and return at once with its task id. For work that takes minutes.",
+		{"start_task", "Start a tool as a background task and return at once with its task id. For work " +
+			"that takes minutes.",
 			`"tool":{"type":"string","description":"the name of the tool"},"arguments":{"type":"object","description":"the arguments of the tool"},` +
 				until + `,"wait_ms":{"type":"integer","minimum":0,"description":"how long to wait for until or the end, in milliseconds, 45000 at most; 20000 with until, else 0"}`, `"tool"`, true, f.startTask},
-		{"get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to wait_ms. What was shown before is not shown again.",
+		{"get_task_result", "Get the new output of a task, and how it ended. Waits for the end, up to " +
+			"wait_ms. What was shown before is not shown again.",
 			taskID + `,"wait_ms":{"type":"integer","minimum":0,"default":20000,"description":"how long to wait for the end, in milliseconds, 45000 at most"},` + until + `,` +
 				`"after":{"type":"integer","minimum":0,"description":"read from this position of the output instead; 0 = from the beginning"},` +
 				`"tail":{"type":"integer","minimum":1,"description":"only the last lines of the output, so many"},` +
@@ -100,7 +102,8 @@ func (f *Tools) All() []Tool {
 			`"task_id"`, false, f.getTaskResult},
 		{"list_tasks", "List the background tasks, the newest first: id, tool, status, age, last line of output.",
 			`"all":{"type":"boolean","default":false,"description":"also the tasks of other sessions"},"cursor":{"type":"string","description":"from where the page before ended"}`, "", true, f.listTasks},
-		{SendToTask, "Type into a running task: a terminal or a program that reads stdin. Answers with the new output once it has been quiet for a moment; without input, it only looks.",
+		{SendToTask, "Type into a running task: a terminal or a program that reads stdin. Answers with " +
+			"the new output once it has been quiet for a moment; without input, it only looks.",
 			taskID + `,"text":{"type":"string","description":"what to type, as it is: end it with a newline to press Enter"},` +
 				`"keys":{"type":"array","items":{"type":"string"},"description":"keys to press after the text: Enter, Tab, Escape, Up, C-c, M-x, F1, PageDown, ..."},` +
 				`"eof":{"type":"boolean","default":false,"description":"the input ends here: stdin is closed, a terminal gets C-d"},` +
@@ -132,7 +135,8 @@ func (f *Tools) startTask(ctx context.Context, in *Call, p *Params) (*mcp.CallTo
 			mcp.Text(fmt.Sprintf("%s is task %s.\n", p.Tool, run.ID())))
 		return result, nil
 	}
-	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its output and its result; %s stops it.",
+	return aboutTask(fmt.Sprintf("%s runs as task %s. Call %s with {\"task_id\": %q} to wait for its "+
+		"output and its result; %s stops it.",
 		p.Tool, run.ID(), f.Host.Name("get_task_result"), run.ID(),
 		f.Host.Name("cancel_task")), reading.Meta{TaskID: run.ID(), Status: mcp.TaskWorking}), nil
 }

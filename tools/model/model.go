@@ -59,7 +59,8 @@ func All(c *config.Config, vars []string) ([]*Model, error) {
 		}
 		m, err := New(name, c.Tools[name], base)
 		if err == nil && m.slots != nil && reaches(c, name, name, map[string]bool{}) {
-			err = &config.Error{Key: "maxConcurrent", Problem: "would make the model wait for itself, since its tools call it",
+			err = &config.Error{Key: "maxConcurrent", Problem: "would make the model wait for itself, " +
+				"since its tools call it",
 				Allowed: "no limit here, or other tools in model.tools"}
 		}
 		if err != nil {

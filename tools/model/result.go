@@ -45,7 +45,8 @@ func (c *call) result(ctx context.Context, failed error) *mcp.CallToolResult {
 		if err := c.checkJSON(said); err != nil {
 			verdict = "the answer is not the expected JSON: " + err.Error()
 			if c.latest.stop == stopLength {
-				verdict = fmt.Sprintf("the answer is not whole: it has reached its limit of %d tokens (maxTokens)",
+				verdict = fmt.Sprintf("the answer is not whole: it has reached its limit of %d tokens "+
+					"(maxTokens)",
 					c.talk.maxTokens)
 			}
 		}

@@ -24,7 +24,8 @@ type sampled struct {
 // sample asks the client's own model. Its answer comes whole.
 func (c *call) sample(ctx context.Context) error {
 	if c.in.Asks().Sampling == nil {
-		return errors.New("this client does not let runnel ask its model: it does not support sampling. Configure another api for this tool")
+		return errors.New("this client does not let runnel ask its model: it does not support sampling. " +
+			"Configure another api for this tool")
 	}
 	settle, err := c.reserve(ctx)
 	if err != nil {

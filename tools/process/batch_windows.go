@@ -46,7 +46,8 @@ func batchLine(path string, args []string) (string, error) {
 	line := `cmd.exe /e:ON /v:OFF /d /c ""` + path + `"`
 	for _, arg := range args {
 		if strings.ContainsAny(arg, "\r\n\x00") {
-			return "", errors.New("an argument with a line end cannot be given to a batch file; start the program that it starts")
+			return "", errors.New("an argument with a line end cannot be given to a batch file; start the " +
+				"program that it starts")
 		}
 		line += " " + batchArgument(arg)
 	}

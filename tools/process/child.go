@@ -70,7 +70,8 @@ func Start(s *Spec) (*Child, error) {
 		p.input = *s.Stdin
 	}
 	if n := dying.Load(); n >= maxDying {
-		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the limit is %d; try again later", s.Argv[0], n, maxDying)
+		return nil, fmt.Errorf("cannot start %s: %d commands that were stopped have not ended yet, the "+
+			"limit is %d; try again later", s.Argv[0], n, maxDying)
 	}
 	restoreSignals()
 	mark := guards.newMark()

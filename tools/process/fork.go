@@ -37,7 +37,8 @@ const startPatience = 30 * time.Second
 
 var forks = &forker{patience: startPatience}
 
-var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or raise the limit (ulimit -u, or the pids limit of the container)")
+var errTooManyProcesses = errors.New("no more processes may be started: wait until others have ended, or " +
+	"raise the limit (ulimit -u, or the pids limit of the container)")
 
 // Fork starts a program that may outlive this one. The program inherits none of the files that this one's
 // host left open.
@@ -66,7 +67,8 @@ func (f *forker) start(cmd *exec.Cmd) error {
 	}:
 	case <-deadline:
 		f.leave()
-		return fmt.Errorf("it waits for %s, which has not started in %v: make its file system answer, or unmount it", f.current.Load(), f.patience)
+		return fmt.Errorf("it waits for %s, which has not started in %v: make its file system answer, or "+
+			"unmount it", f.current.Load(), f.patience)
 	}
 	select {
 	case err := <-started:
@@ -86,7 +88,8 @@ func (f *forker) start(cmd *exec.Cmd) error {
 			_ = cmd.Process.Kill() // nobody wants it any more
 			_, _ = f.wait(cmd.Process)
 		}()
-		return fmt.Errorf("it has not started in %v: make the file system that it stands on answer, or unmount it", f.patience)
+		return fmt.Errorf("it has not started in %v: make the file system that it stands on answer, or "+
+			"unmount it", f.patience)
 	}
 }
 

@@ -119,7 +119,8 @@ func (r *Reader) Page(ctx context.Context, after int64) (got Reading, err error)
 // which some hosts give up.
 const maxSearch = 10 * time.Second
 
-var errGrep = fmt.Errorf("searching the output takes more than %v: use a simpler grep, or after and tail without it", maxSearch)
+var errGrep = fmt.Errorf("searching the output takes more than %v: use a simpler grep, or after and tail "+
+	"without it", maxSearch)
 
 // Search selects lines of the output after a position. It does not count as reading.
 func (r *Reader) Search(ctx context.Context, lines *text.Filter, after int64) (got Reading, err error) {

@@ -10,7 +10,8 @@ import (
 )
 
 // errNone refuses a sandbox where there is none: a command never runs with more rights than its config says.
-var errNone = errors.New("sandbox: runnel has one on Linux and macOS only, not yet on this system: without sandbox the command would run")
+var errNone = errors.New("sandbox: runnel has one on Linux and macOS only, not yet on this system: " +
+	"without sandbox the command would run")
 
 // Kernel is what this system can give: nothing.
 type Kernel struct{ Shim, Namespaces error }

@@ -91,7 +91,8 @@ func (p *Policy) lacks(k *Kernel) error {
 	case k.Namespaces == nil:
 		return nil
 	case p.Proxied:
-		return fmt.Errorf("sandbox: a network of some hosts needs user namespaces, and this system has none (%w): "+
+		return fmt.Errorf("sandbox: a network of some hosts needs user namespaces, and this system has "+
+			"none (%w): "+
 			"with network: none or network: all the command would run", k.Namespaces)
 	case p.Limits.Processes > 0:
 		return fmt.Errorf("sandbox: limits.processes needs user namespaces, and this system has none (%w): "+
@@ -100,7 +101,8 @@ func (p *Policy) lacks(k *Kernel) error {
 	for _, dir := range p.Write {
 		for _, hidden := range p.Hide {
 			if within(hidden, dir) {
-				return fmt.Errorf("sandbox: hiding %s in %s, which the command may change, needs user namespaces, "+
+				return fmt.Errorf("sandbox: hiding %s in %s, which the command may change, needs user "+
+					"namespaces, "+
 					"and this system has none (%w): with other directories in write the command would run",
 					hidden, dir, k.Namespaces)
 			}

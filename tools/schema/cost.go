@@ -18,11 +18,13 @@ func (t *tree) checkCost() error {
 	e := &effort{tree: t, steps: maxSchemaCost}
 	for _, p := range t.parts {
 		if e.apply(p, nil); e.steps < 0 {
-			return &Error{p.place, fmt.Sprintf("explodes or refers to itself without end: more than %d parts would be applied to one value", maxSchemaCost)}
+			return &Error{p.place, fmt.Sprintf("explodes or refers to itself without end: more than %d "+
+				"parts would be applied to one value", maxSchemaCost)}
 		}
 	}
 	if t.parts[0].cost(map[*part]int{}) >= maxSchemaCost {
-		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it would be applied to one value", maxSchemaCost)}
+		return &Error{nil, fmt.Sprintf("the schema explodes: by its references, more than %d parts of it "+
+			"would be applied to one value", maxSchemaCost)}
 	}
 	return nil
 }

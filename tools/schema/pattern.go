@@ -32,7 +32,8 @@ type patterns struct {
 
 // add compiles a pattern, unless all patterns together are too large.
 func (p *patterns) add(text string, place []string) error {
-	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or %d steps together", maxPatternBytes, maxInstructions)}
+	tooLarge := &Error{place, fmt.Sprintf("the schema explodes: its patterns are larger than %d bytes or "+
+		"%d steps together", maxPatternBytes, maxInstructions)}
 	if p.bytes += len(text); p.bytes > maxPatternBytes {
 		return tooLarge
 	}

@@ -88,7 +88,8 @@ func New(values, patterns []string) (*Set, error) {
 func CheckValue(value string) error {
 	switch n := len(value); {
 	case n < minValue:
-		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is not secret (%d bytes or more can be masked)", n, minValue)
+		return fmt.Errorf("its value has %d bytes: so short a text would be masked in much that is not "+
+			"secret (%d bytes or more can be masked)", n, minValue)
 	case n > maxValue:
 		return fmt.Errorf("its value has %d bytes (the limit is %d)", n, maxValue)
 	}
@@ -114,11 +115,14 @@ func parse(pattern string) (*syntax.Regexp, error) {
 	}
 	switch n := m.undecided(); {
 	case m.shortest(len(mask)) < len(mask):
-		return nil, fmt.Errorf("it also matches text of fewer than %d characters, which would mask parts of everything", len(mask))
+		return nil, fmt.Errorf("it also matches text of fewer than %d characters, which would mask parts "+
+			"of everything", len(mask))
 	case n < 0:
-		return nil, fmt.Errorf("an unlimited repetition is followed by something, so that text would be held back without a limit: limit it, such as {0,100} instead of *, or drop what follows it")
+		return nil, fmt.Errorf("an unlimited repetition is followed by something, so that text would be " +
+			"held back without a limit: limit it, such as {0,100} instead of *, or drop what follows it")
 	case n > maxUndecided:
-		return nil, fmt.Errorf("up to %d characters would be held back before it is known whether they match (the limit is %d)", n, maxUndecided)
+		return nil, fmt.Errorf("up to %d characters would be held back before it is known whether they "+
+			"match (the limit is %d)", n, maxUndecided)
 	}
 	return re, nil
 }

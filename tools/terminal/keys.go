@@ -29,7 +29,8 @@ func Keys(keys []string, application bool) (codes []byte, err error) {
 	for _, key := range keys {
 		code, ok := encode(key)
 		if !ok {
-			return nil, fmt.Errorf("%q is not a key: use a character, a name such as Enter, Tab, Escape, Up, PageDown or F1, or one of these after C- (Ctrl) or M- (Alt)", key)
+			return nil, fmt.Errorf("%q is not a key: use a character, a name such as Enter, Tab, Escape, "+
+				"Up, PageDown or F1, or one of these after C- (Ctrl) or M- (Alt)", key)
 		}
 		if application && len(code) == 3 && strings.HasPrefix(code, "\x1b[") &&
 			strings.ContainsAny(code[2:], "ABCDHF") {

@@ -22,7 +22,8 @@ func CompilePattern(pattern string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("not a valid regular expression (RE2): %w", err)
 	}
 	if n := len(program.Inst); n > maxInstructions {
-		return nil, fmt.Errorf("the regular expression is too large: it has %d steps, and the limit is %d; use smaller counts", n, maxInstructions)
+		return nil, fmt.Errorf("the regular expression is too large: it has %d steps, and the limit is "+
+			"%d; use smaller counts", n, maxInstructions)
 	}
 	return regexp.Compile(pattern)
 }

@@ -208,7 +208,8 @@ func (f *forwards) take(again *forwarded, params json.RawMessage) (*forwarded, e
 		return r, nil
 	}
 	return nil, rpc.Errorf(mcp.CodeInvalidParams,
-		"params.requestState is not known: it has expired, was used before, or was never given; send the request again without it")
+		"params.requestState is not known: it has expired, was used before, or was never given; send the "+
+			"request again without it")
 }
 
 // ask puts a server's question to the client of the only request that it can belong to. ok is false if there

@@ -250,7 +250,8 @@ func (l *link) asks() (newest *call, err error) {
 		if c != newest && (c.caller == nil || newest.caller == nil ||
 			!bytes.Equal(c.caller.Head(), newest.caller.Head())) {
 			return nil, rpc.Errorf(mcp.CodeInternalError,
-				"the question names no task, and %d calls of several clients are under way: the server must name the task of the one that it asks", len(calls))
+				"the question names no task, and %d calls of several clients are under way: the server "+
+					"must name the task of the one that it asks", len(calls))
 		}
 	}
 	return newest, nil

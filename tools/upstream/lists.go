@@ -44,7 +44,8 @@ func joinLists(servers []*Server) lists {
 				case !u.clashes[key]:
 					u.clashes[key] = true
 					u.log.Warn().Str("list", method).Str("entry", e.Key).Str("other", other.name).
-						Msg("an entry of a list of an upstream is left out: another upstream has one of its name")
+						Msg("an entry of a list of an upstream is left out: another upstream has one of " +
+							"its name")
 				}
 			}
 		}

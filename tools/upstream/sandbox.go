@@ -28,7 +28,8 @@ func (l *link) confined() (start func(*exec.Cmd) (func(), error), guard func(pgi
 			err = os.Mkdir(folder, 0o700)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("its temporary directory cannot be made: %w; set TMPDIR to a directory that can be written", err)
+			return nil, fmt.Errorf("its temporary directory cannot be made: %w; set TMPDIR to a directory "+
+				"that can be written", err)
 		}
 		cmd.Env = append(slices.Clip(cmd.Env), "TMPDIR="+folder)
 		policy := *l.sandbox

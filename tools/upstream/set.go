@@ -244,7 +244,8 @@ func (s *Set) keep(u *Server, c *catalog, file string) {
 	u.keeping.Lock()
 	defer u.keeping.Unlock()
 	if err := c.keep(file); err != nil {
-		u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it for its lists")
+		u.log.Debug().Err(err).Msg("what the upstream has is not kept: the next runnel has to start it " +
+			"for its lists")
 	}
 }
 
@@ -327,7 +328,8 @@ func (s *Set) join(registry *tools.Registry) (changed []*signal.Broadcast) {
 		if name := t.Describe().Name; !u.clashes[name] {
 			u.clashes[name] = true
 			u.log.Warn().Str("tool", name).
-				Msg("a tool of an upstream is left out: there is another one of its name; give the upstream a prefix")
+				Msg("a tool of an upstream is left out: there is another one of its name; give the " +
+					"upstream a prefix")
 		}
 	}
 	if newTools {

@@ -68,7 +68,8 @@ func (v *view) answer(ctx context.Context, _ *tools.Call, p answerParams) (any, 
 	}
 	encoded := rawjson.Encode(answer)
 	if _, err := question.Read(encoded); err != nil {
-		return nil, fmt.Errorf("yes is not enough, the answer %w: in a terminal, runnel tasks answer %s takes it", err,
+		return nil, fmt.Errorf("yes is not enough, the answer %w: in a terminal, runnel tasks answer %s "+
+			"takes it", err,
 			p.TaskID)
 	}
 	return struct{}{}, question.Answer(ctx, encoded)
@@ -111,7 +112,8 @@ func (v *view) again(ctx context.Context, in *tools.Call, p taskParams) (any, er
 	case err != nil:
 		return nil, err
 	case t.Arguments == nil:
-		return nil, errors.New("the arguments of this task were not kept, so it cannot be run again: call the tool with its arguments")
+		return nil, errors.New("the arguments of this task were not kept, so it cannot be run again: call " +
+			"the tool with its arguments")
 	}
 	return v.run(ctx, in, mineParams{t.Tool, t.Arguments})
 }

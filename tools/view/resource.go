@@ -15,11 +15,12 @@ const URI = "ui://runnel/task"
 // resource is the page as a resource, with a policy that forbids it to load anything.
 var resource = logs.Page{
 	Entry: mcp.Resource{
-		URI:         URI,
-		Name:        "task",
-		Title:       "Live view of a task",
-		Description: "Shows a task's output while it comes, how the last runs ended, and lets its user cancel it and run it again.",
-		MimeType:    mcp.AppType,
+		URI:   URI,
+		Name:  "task",
+		Title: "Live view of a task",
+		Description: "Shows a task's output while it comes, how the last runs ended, and lets its user " +
+			"cancel it and run it again.",
+		MimeType: mcp.AppType,
 	},
 	Contents: func() json.RawMessage {
 		type csp struct { // "Empty or omitted = no external connections (secure default)"

@@ -58,7 +58,8 @@ func (v *view) screen(ctx context.Context, _ *tools.Call, p screenParams) (any, 
 	return shown, err
 }
 
-var errNoTerminal = errors.New("this task has no screen: only a tool with interactive: true has one, as long as the beginning of its output is kept")
+var errNoTerminal = errors.New("this task has no screen: only a tool with interactive: true has one, as " +
+	"long as the beginning of its output is kept")
 
 // onScreen calls look with the screen of a task.
 func (v *view) onScreen(ctx context.Context, t *tasks.Task, look func(screen *terminal.SeenScreen)) error {

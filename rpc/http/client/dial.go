@@ -48,7 +48,8 @@ func Dial(ctx context.Context, o Options, d rpc.DialOptions) (*rpc.Client, error
 			return nil, err
 		}
 		if t.speaksSSE(ctx) {
-			return nil, fmt.Errorf("%s: the server speaks HTTP+SSE of 2024-11-05, which runnel does not: ask for the URL of its Streamable HTTP, often one that ends in /mcp", t.name)
+			return nil, fmt.Errorf("%s: the server speaks HTTP+SSE of 2024-11-05, which runnel does not: "+
+				"ask for the URL of its Streamable HTTP, often one that ends in /mcp", t.name)
 		}
 	}
 	if t.elsewhere.Load() && servesMCP(ctx, o, d.Info) {

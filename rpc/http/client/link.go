@@ -97,7 +97,8 @@ func sameServer(r *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return errors.New("it redirects too often")
 	case r.URL.Scheme != from.URL.Scheme || r.URL.Host != from.URL.Host:
-		return fmt.Errorf("it redirects to %s://%s, where your headers might not be meant to go: use the URL there if you trust it", r.URL.Scheme, r.URL.Host)
+		return fmt.Errorf("it redirects to %s://%s, where your headers might not be meant to go: use the "+
+			"URL there if you trust it", r.URL.Scheme, r.URL.Host)
 	case r.Method != from.Method:
 		return fmt.Errorf("it redirects to %s in a way that loses the message: use the URL there", r.URL.Path)
 	}
