@@ -52,7 +52,8 @@ func (m *methods) taskResult(ctx context.Context, c *rpc.Caller, p mcp.TaskParam
 	defer release()
 	defer v.Relay(ctx, c)()
 	t, err := m.AwaitView(ctx, p.TaskID, v)
-	if err != nil && !(errors.Is(err, tasks.ErrNotFound) && t.Status.Terminal()) { // its ttl has ended it
+	expired := errors.Is(err, tasks.ErrNotFound) && t.Status.Terminal() // during the wait
+	if err != nil && !expired {
 		return nil, tasks.WireError(err)
 	}
 	if t.Outcome.Err != nil {
