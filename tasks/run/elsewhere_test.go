@@ -586,3 +586,29 @@ func (c *counted) Write(line []byte) (int, error) {
 	c.lines.Add(1)
 	return len(line), nil
 }
+
+// Who waits for a task that another process runs hears that its ttl has ended it, though the state has
+// forgotten it by then.
+func TestWaitersElsewhereHearThatTheTTLIsOver(t *testing.T) {
+	var clock run.WallClock
+	dir := t.TempDir()
+	there := statetest.NewRunner(t, run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now}),
+		TTL: time.Hour}.WithClock(clock.Now))
+	here := statetest.NewRunner(t,
+		run.Options{State: openStore(t, sqlite.Options{Dir: dir, Now: clock.Now})}.WithClock(clock.Now))
+	for range 2 {
+		r := statetest.Start(t, there, statetest.UntilDone)
+		r.Delivered()
+		v, release, err := here.Follow(t.Context(), r.ID())
+		if err != nil || v == nil {
+			t.Fatalf("follow: %v", err)
+		}
+		clock.Sleep(2 * time.Hour)
+		task, err := here.AwaitView(t.Context(), r.ID(), v)
+		release()
+		if !errors.Is(err, tasks.ErrNotFound) || task.Status != mcp.TaskFailed ||
+			task.StatusMessage != run.ExpiredMessage {
+			t.Errorf("ended as %s: %s, %v", task.Status, task.StatusMessage, err)
+		}
+	}
+}
