@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -84,22 +83,23 @@ func (f notedFlag) Set(text string) error {
 // givenFlag is such a flag, as it was given.
 type givenFlag struct{ flag, text string }
 
-// entryFor returns how a host will start runnel.
+// entryFor returns how a host will start runnel, and what the user should know about the tools that it will
+// serve, "" if these were named.
 func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFlags, given []givenFlag,
-	rest []string) (hosts.Server, error) {
+	rest []string) (s hosts.Server, note string, err error) {
 	running, err := os.Executable()
 	if err != nil {
-		return hosts.Server{}, err
+		return s, "", err
 	}
 	path := i.Getenv("PATH")
 	project := entry.scope.Word == "project"
-	s := hosts.Server{Command: hosts.Program(running, path, project)}
+	s = hosts.Server{Command: hosts.Program(running, path, project)}
 	if h.SetPath && !project && path != "" {
 		s.Env = map[string]string{"PATH": path}
 	}
 	if len(rest) > 0 {
 		s.Args = rest
-		return s, nil
+		return s, "", nil
 	}
 	has := func(flag string) bool {
 		return slices.ContainsFunc(given, func(g givenFlag) bool { return g.flag == flag })
@@ -107,8 +107,8 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	if entry.wrap != "" {
 		s.Args = []string{"wrap"}
 	} else if !has("config") && !has("tool") && !has("selftest") {
-		if given, err = i.findTools(cmd, h, project, given); err != nil {
-			return s, err
+		if given, note, err = i.findTools(cmd, h, project, given); err != nil {
+			return s, "", err
 		}
 	}
 	for _, g := range given {
@@ -116,7 +116,7 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 		if g.flag == "config" || g.flag == "state" && !strings.HasPrefix(text, "~") && text != "memory" &&
 			!strings.Contains(text, "://") {
 			if text, err = pathFor(h, text, project); err != nil {
-				return s, err
+				return s, "", err
 			}
 		}
 		if i.flags.Lookup(g.flag).NoOptDefVal != "" {
@@ -125,29 +125,30 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 			s.Args = append(s.Args, "--"+g.flag, text)
 		}
 	}
-	return s, nil
+	return s, note, nil
 }
 
-// findTools adds the config file if no tools were named and the host starts runnel in another directory.
+// findTools adds the config file if no tools were named and the host starts runnel in another directory. If
+// it starts runnel in the project that is open, the note says that its file counts.
 func (i *invocation) findTools(cmd *cobra.Command, h *hosts.Host, project bool,
-	given []givenFlag) ([]givenFlag, error) {
+	given []givenFlag) (_ []givenFlag, note string, err error) {
 	own, err := config.Find(config.Places(i.Getenv)[1:])
 	if err != nil || own != "" {
-		return given, err
+		return given, "", err
 	}
 	file := config.Project()
 	_, err = os.Stat(file)
 	switch {
 	case h.Elsewhere && err == nil:
-		return append(given, givenFlag{"config", file}), nil
+		return append(given, givenFlag{"config", file}), "", nil
 	case h.Elsewhere:
-		return nil, misuse(cmd, "%s starts its servers in another directory than this: name a tool with "+
+		return nil, "", misuse(cmd, "%s starts its servers in another directory than this: name a tool with "+
 			"--tool, or a file with --config", h.Title)
 	case !project || err != nil:
-		i.Say(zerolog.InfoLevel, fmt.Sprintf("%s: serves the %s of the project that you open (%s)", h.Title,
-			config.FileName, i.Trust().Project()))
+		note = fmt.Sprintf("it serves the %s of the project that you open (%s)", config.FileName,
+			i.Trust().Project())
 	}
-	return given, nil
+	return given, note, nil
 }
 
 // pathFor returns a path as a host's file must name it: absolute or, in a project's file, relative to the

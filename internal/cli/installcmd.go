@@ -127,7 +127,7 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 	if err != nil {
 		return err
 	}
-	server, err := i.entryFor(cmd, h, entry, given, rest)
+	server, note, err := i.entryFor(cmd, h, entry, given, rest)
 	if err != nil {
 		return err
 	}
@@ -157,6 +157,9 @@ func (i *invocation) installInto(cmd *cobra.Command, h *hosts.Host, entry *entry
 			h.ID, entry.name)
 	}
 	next := []string{h.After, "Can it start? runnel doctor " + h.ID}
+	if note != "" {
+		next = append([]string{note}, next...)
+	}
 	if h.Here(hosts.This(i.Getenv)) == "" {
 		next = append(next,
 			h.Title+" was not found on this machine: it will read the file once it is installed.")

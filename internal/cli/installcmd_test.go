@@ -196,6 +196,9 @@ func TestInstallRefuses(t *testing.T) {
 			`Goose has no file for one project`},
 		{[]string{"install", "claude-code", "--tool", "a=x"}, exitFailure,
 			`\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
+		// Only a host whose file could be written is said to serve something.
+		{[]string{"install", "claude-code"}, exitFailure,
+			`^runnel: \S*\.claude\.json: .*unexpected EOF; nothing was changed: fix the file first`},
 		{[]string{"install"}, exitFine, "Name the hosts that you want: runnel install claude-code"},
 		{[]string{"uninstall"}, exitUsage, "from which host"},
 		{[]string{"uninstall", "codex"}, exitFailure, `Codex: .*config.toml has no server "runnel"`},
