@@ -14,6 +14,8 @@ import (
 
 	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/model"
+	"runnel/tools/steps"
 	"runnel/tools/upstream"
 )
 
@@ -26,8 +28,12 @@ func mistakes(c *config.Config, err error) []error {
 	if err == nil {
 		var commands []*command.Command
 		commands, err = command.All(c, nil)
+		models, unasked := model.All(c, nil)
+		known := func(tool string) bool { _, ok := c.Tools[tool]; return ok }
+		made, misstepped := steps.All(c, known, "")
 		_, wrong := upstream.Servers(c, config.Base{}, zerolog.Nop())
-		err = errors.Join(c.Check(), err, wrong, command.CheckSchemas(c, commands))
+		err = errors.Join(c.Check(), err, unasked, misstepped, wrong, command.CheckSchemas(c, commands),
+			model.CheckSchemas(c, models), steps.CheckSchemas(c, made))
 	}
 	return flatten(err)
 }

@@ -1,8 +1,8 @@
 package command
 
 import (
-	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -45,17 +45,18 @@ func All(c *config.Config, vars []string) ([]*Command, error) {
 }
 
 // New checks a tool's configuration, except its schemas (see [CheckSchemas]) and unused inputs, and makes the
-// tool. A mistake is a *config.Error.
+// tool. Mistakes are *config.Errors, joined.
 func New(name string, conf config.Command, base config.Base) (*Command, error) {
 	c := &Command{name: name, config: conf}
 	if conf.MaxResult == nil && base.MaxResult > 0 {
 		defer func() { c.config.MaxResult = &base.MaxResult }()
 	}
-	for _, build := range []func() error{c.buildInputs, c.config.Complete, c.buildProgram, c.buildTexts,
-		c.buildOutput} {
-		if err := build(); err != nil {
-			return nil, err
-		}
+	errs := []error{c.buildInputs(), c.config.Complete()}
+	if errs[0] == nil { // the rest uses the inputs
+		errs = append(errs, c.buildProgram(), c.buildTexts(), c.buildOutput())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	sandbox, err := base.SandboxOf(conf.Sandbox)
 	if err != nil {
@@ -217,7 +218,7 @@ func (c *Command) buildTexts() error {
 	if c.config.Confirm != "" {
 		c.asks, confirm = c.in.Template("confirm", c.config.Confirm)
 	}
-	return cmp.Or(stdin, confirm, checkProgress(c.config.Progress), checkWatch(&c.config))
+	return errors.Join(stdin, confirm, checkProgress(c.config.Progress), checkWatch(&c.config))
 }
 
 // environment returns the command's environment: vars and the additions of its config.

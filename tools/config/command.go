@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -200,11 +201,12 @@ func (c *Command) completeOffer(check func(fine bool, key, problem, allowed stri
 	check(*c.QueueTimeout > 0, "queueTimeout", c.QueueTimeout.String()+" is out of range", "more than 0")
 }
 
-// Complete fills in the defaults. It returns an *Error for a value that is unknown or out of range.
-func (c *Command) Complete() (err error) {
+// Complete fills in the defaults. It returns the *Errors, joined, of values that are unknown or out of range.
+func (c *Command) Complete() error {
+	var errs []error
 	check := func(fine bool, key, problem, allowed string) {
-		if !fine && err == nil {
-			err = &Error{Key: key, Problem: problem, Allowed: allowed}
+		if !fine {
+			errs = append(errs, &Error{Key: key, Problem: problem, Allowed: allowed})
 		}
 	}
 	word := func(key string, value *string, allowed ...string) {
@@ -241,9 +243,9 @@ func (c *Command) Complete() (err error) {
 	if wrong := c.Retry.complete(); wrong != nil {
 		check(false, Join("retry", wrong.Key), wrong.Problem, wrong.Allowed)
 	}
-	if c.Every != nil && err == nil {
+	if c.Every != nil && len(errs) == 0 { // it looks at the other keys
 		if wrong := c.Every.check(c); wrong != nil {
-			err = wrong
+			errs = append(errs, wrong)
 		}
 	}
 	check(len(c.Watch) <= limitWatch, "watch", fmt.Sprintf("has %d elements", len(c.Watch)),
@@ -272,8 +274,8 @@ func (c *Command) Complete() (err error) {
 		"1 or more; 0 = no limit")
 	check(*c.MaxOutput > 0, "maxOutput", "0 is out of range", "1 or more")
 	artifacts, wrong := c.Artifacts.complete()
-	if c.Artifacts = artifacts; err == nil && wrong != nil {
-		err = &Error{Key: Join("artifacts", wrong.Key), Problem: wrong.Problem, Allowed: wrong.Allowed}
+	if c.Artifacts = artifacts; wrong != nil {
+		check(false, Join("artifacts", wrong.Key), wrong.Problem, wrong.Allowed)
 	}
-	return err
+	return errors.Join(errs...)
 }

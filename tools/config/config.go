@@ -337,8 +337,15 @@ func (c *Config) firstTool(fits func(*Command) bool) string {
 }
 
 // Locate adds the source to an error about the value at a path: a flag, a variable, or a place in the file.
-// An *Error is about one of the value's keys.
+// An *Error is about one of the value's keys. Of joined errors, each gets its own source.
 func (c *Config) Locate(path string, err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var errs []error
+		for _, err := range joined.Unwrap() {
+			errs = append(errs, c.Locate(path, err))
+		}
+		return JoinErrors(errs)
+	}
 	problem := err.Error()
 	hint := ""
 	key := ""

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -83,23 +84,25 @@ func newSteps(c *config.Config, name string, known func(string) bool, place stri
 	if s.in, err = inputs.Parse(conf.Input, conf.Required); err != nil {
 		return nil, err
 	}
-	if err := s.config.Complete(); err != nil {
-		return nil, err
-	}
+	errs := []error{s.config.Complete()}
 	if s.config.Task == mcp.TaskForbidden {
-		return nil, &config.Error{Key: "task",
-			Problem: "is impossible with steps, since a call of them is a task", Allowed: "optional"}
+		errs = append(errs, &config.Error{Key: "task",
+			Problem: "is impossible with steps, since a call of them is a task", Allowed: "optional"})
 	}
 	for i := range conf.Steps {
 		made, err := s.parse(fmt.Sprintf("steps[%d]", i), conf.Steps[i])
 		if err != nil {
-			return nil, err
+			errs = append(errs, err)
+			continue
 		}
 		if tool := made.Tool; tool != "" && !known(tool) {
-			return nil, &config.Error{Key: fmt.Sprintf("steps[%d].tool", i),
-				Problem: fmt.Sprintf("there is no tool %q", tool), Allowed: "the name of another tool"}
+			errs = append(errs, &config.Error{Key: fmt.Sprintf("steps[%d].tool", i),
+				Problem: fmt.Sprintf("there is no tool %q", tool), Allowed: "the name of another tool"})
 		}
 		s.steps = append(s.steps, *made)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	if wrong := config.CheckSteps(conf.Steps, func(of *config.Step) []string { return s.step(of.ID).needs }); wrong != nil {
 		return nil, wrong
