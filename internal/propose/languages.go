@@ -2,6 +2,7 @@ package propose
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -64,6 +65,18 @@ func cargo(d dir) (file string, tools []Tool) {
 	}
 }
 
+// inVenv returns a Python program's path in the project's virtual environment, or its name alone if that does
+// not have it: no host activates the environment.
+func inVenv(d dir, program string) string {
+	for _, path := range []string{".venv/bin/" + program, "venv/bin/" + program,
+		".venv/Scripts/" + program + ".exe", "venv/Scripts/" + program + ".exe"} {
+		if d.has(path) {
+			return path
+		}
+	}
+	return program
+}
+
 // python proposes the tools that a Python project is configured for, run by its project manager.
 func python(d dir) (file string, tools []Tool) {
 	file, text := d.read("pyproject.toml", "setup.cfg", "setup.py")
@@ -83,7 +96,12 @@ func python(d dir) (file string, tools []Tool) {
 	case d.has("pdm.lock"):
 		with = []string{"pdm", "run"}
 	}
-	run := func(words ...string) []string { return append(append([]string{}, with...), words...) }
+	run := func(program string, words ...string) []string {
+		if len(with) == 0 {
+			program = inVenv(d, program)
+		}
+		return append(append(slices.Clone(with), program), words...)
+	}
 	if pytestIni != "" || mentions("pytest") || d.has("conftest.py", "tests/conftest.py") {
 		tools = append(tools, Tool{
 			Name: "test", Description: "Run the tests with pytest, all or some",

@@ -249,3 +249,24 @@ func FuzzPropose(f *testing.F) {
 		}
 	})
 }
+
+// A Python program is run from the project's virtual environment, which no host activates, if that has it and
+// no project manager runs it.
+func TestVirtualEnvironment(t *testing.T) {
+	for _, c := range []struct{ also, has, test, lint string }{
+		{"x", ".venv/bin/pytest", ".venv/bin/pytest", "ruff"},
+		{"x", "venv/bin/ruff", "pytest", "venv/bin/ruff"},
+		{"x", ".venv/Scripts/pytest.exe", ".venv/Scripts/pytest.exe", "ruff"},
+		{"uv.lock", ".venv/bin/pytest", "uv", "uv"},
+	} {
+		files := fstest.MapFS{"pyproject.toml": {Data: []byte("[tool.pytest]\n[tool.ruff]\n")},
+			c.has: {}, c.also: {}}
+		for range 2 {
+			text, _ := Propose(files, "", testCaches)
+			got := checkConfig(t, text).Tools
+			if got["test"].Command[0] != c.test || got["lint"].Command[0] != c.lint {
+				t.Errorf("%+v:\n%s", c, text)
+			}
+		}
+	}
+}
