@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
@@ -15,7 +16,9 @@ import (
 	"runnel/internal/propose"
 	"runnel/internal/system"
 	"runnel/internal/term"
+	"runnel/tools/command"
 	"runnel/tools/config"
+	"runnel/tools/upstream"
 )
 
 // initCommand is "runnel init".
@@ -74,8 +77,9 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 			propose.Files)
 	}
 	conf, err := config.Parse(file, []byte(text))
+	var set *upstream.Set
 	if err == nil {
-		_, _, err = i.Registry(conf)
+		set, _, err = i.Registry(conf)
 	}
 	if err != nil {
 		return fmt.Errorf("the proposal is not a config, and nothing was written; please report this: %w",
@@ -100,6 +104,19 @@ func (i *invocation) init(cmd *cobra.Command, dir, file string, dryRun bool) err
 	named := ""
 	if filepath.Base(file) != config.FileName || project != "" {
 		named = " --config " + term.Quote(file)
+	}
+	var missing []string
+	for _, tool := range set.Tools.Tools() {
+		if c, ok := tool.(*command.Command); ok {
+			if _, err := c.Program(); err != nil {
+				missing = append(missing, c.Describe().Name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		level = zerolog.WarnLevel
+		said += "\nThe programs of these are not found here, and runnel doctor says where it looks: " +
+			strings.Join(missing, ", ")
 	}
 	i.Say(level, fmt.Sprintf("%s\nNext: runnel tools%s, then runnel install%s", said, named, named))
 	return nil

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -45,6 +46,30 @@ func TestInit(t *testing.T) {
 	run("init").is(t, exitFailure, "", `runnel\.yaml exists: runnel init --dry-run`)
 	if got := read(t, "runnel.yaml"); got != "tools: {}\n" {
 		t.Error(got)
+	}
+}
+
+// The tools whose programs are not on this machine are named.
+func TestInitNamesMissingPrograms(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, run := inHome(t)
+	for name, text := range map[string]string{
+		"pyproject.toml":   "[tool.pytest]\n[tool.ruff]\n",
+		".venv/bin/pytest": "#!/bin/sh\n",
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		run("init").is(t, exitFine, `.*`, `(?s)3 tools; it is trusted.*\n`+
+			`The programs of these are not found here, and runnel doctor says where it looks: format, lint\n`)
+		if err := os.Remove("runnel.yaml"); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
