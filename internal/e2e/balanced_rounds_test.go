@@ -47,6 +47,8 @@ tools:
 			b.start(t, has, strings.Split(front.url, "/")[2])
 		} else if err := front.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
+		} else {
+			b.silent[has].Store(0) // the balancer has noticed that it answers again
 		}
 		b.stream(t, client, "c", func() {}) // wherever its session is now
 		if t.Failed() {

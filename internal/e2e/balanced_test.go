@@ -102,11 +102,11 @@ func (b balancing) RoundTrip(r *http.Request) (response *http.Response, err erro
 			return nil, err
 		}
 	}
-	for range b.fronts {
-		i := b.next.Add(1) % 2
-		if time.Since(time.Unix(0, b.silent[i].Load())) < failTimeout {
-			i = 1 - i
-		}
+	first := b.next.Add(1) % 2
+	if time.Since(time.Unix(0, b.silent[first].Load())) < failTimeout {
+		first = 1 - first
+	}
+	for _, i := range []int64{first, 1 - first} { // one that was silent is better than one that is gone
 		front, _ := url.Parse(b.fronts[i].url)
 		r.URL.Scheme, r.URL.Host = front.Scheme, front.Host
 		r.Body = io.NopCloser(bytes.NewReader(body))
