@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -91,11 +92,19 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	if err != nil {
 		return s, "", err
 	}
-	path := i.Getenv("PATH")
 	project := entry.scope.Word == "project"
-	s = hosts.Server{Command: hosts.Program(running, path, project)}
-	if h.SetPath && !project && path != "" {
-		s.Env = map[string]string{"PATH": path}
+	s = hosts.Server{Command: hosts.Program(running, i.Getenv("PATH"), project), Env: map[string]string{}}
+	keep := func(name string) {
+		if value := i.Getenv(name); value != "" && !project {
+			s.Env[name] = value
+		}
+	}
+	if h.SetPath {
+		keep("PATH")
+	}
+	if runtime.GOOS != "windows" { // most hosts pass on few variables, and these say where trust and tasks are
+		keep(config.StateVariable)
+		keep(config.ConfigVariable)
 	}
 	if len(rest) > 0 {
 		s.Args = rest

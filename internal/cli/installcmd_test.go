@@ -11,10 +11,10 @@ import (
 )
 
 // inHome runs commands with one home and in one directory, which t leaves again.
-func inHome(t *testing.T) (home string, run func(args ...string) outcome) {
+func inHome(t *testing.T, vars ...string) (home string, run func(args ...string) outcome) {
 	home = t.TempDir()
 	t.Chdir(t.TempDir())
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=dumb"}
+	env := append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TERM=dumb"}, vars...)
 	return home, func(args ...string) outcome {
 		var stdout, stderr bytes.Buffer
 		code := Run(t.Context(), args, env, strings.NewReader(""), &stdout, &stderr)
@@ -210,6 +210,27 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	if got := read(t, home, ".claude.json"); got != `{"a": ` {
 		t.Error(got)
+	}
+}
+
+// A host's runnel finds the trust and the tasks of the shell that has installed it: most hosts do not pass on
+// the variables that say where these are. A project's file is for others, too.
+func TestInstallKeepsPlaces(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("hosts pass on LOCALAPPDATA and APPDATA")
+	}
+	home, run := inHome(t, "XDG_STATE_HOME=/a/state", "XDG_CONFIG_HOME=/a/config")
+	for range 2 {
+		run("install", "cursor", "--tool", "a=x").is(t, exitFine, "", "Cursor: ")
+		run("install", "cursor", "--tool", "a=x", "--scope", "project").is(t, exitFine, "", "Cursor: ")
+	}
+	const want = `"env": {"XDG_CONFIG_HOME": "/a/config", "XDG_STATE_HOME": "/a/state"`
+	if text := read(t, home, ".cursor", "mcp.json"); !strings.Contains(
+		strings.Replace(text, `"PATH": "`+os.Getenv("PATH")+`", `, "", 1), want) {
+		t.Error(text)
+	}
+	if text := read(t, ".cursor/mcp.json"); strings.Contains(text, "XDG") {
+		t.Error(text)
 	}
 }
 
