@@ -47,10 +47,17 @@ model reads it.`,
 // leaveKeys are the keys that leave: Ctrl-P Ctrl-Q, as in docker attach.
 var leaveKeys = []byte{'p' & 0x1f, 'q' & 0x1f}
 
-// giveBack undoes what a program may have left of its terminal: the alternate screen, colours, a hidden
-// cursor, reports of the mouse and of pasted text, other codes of keys.
-const giveBack = "\x1b[?1049l\x1b[0m\x1b[?25h\x1b[?7h" +
+// giveBack undoes what a program may have left of its terminal: colours, a hidden cursor, reports of the mouse
+// and of pasted text, other codes of keys.
+const giveBack = "\x1b[0m\x1b[?25h\x1b[?7h" +
 	"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\r\n"
+
+// These begin and end the alternate screen. The end moves the cursor to where it was at the last beginning,
+// even if that was another program's.
+const (
+	beginAlternate = "\x1b[?1049h"
+	endAlternate   = "\x1b[?1049l"
+)
 
 // resizeInterval is how often the size of the terminal is looked at.
 const resizeInterval = 500 * time.Millisecond
@@ -92,14 +99,20 @@ func (i *invocation) connect(ctx context.Context, l *local, v *run.View, in, out
 	if err != nil {
 		return fmt.Errorf("attaching: %w", err)
 	}
+	alternate := false // the alternate screen is shown
 	defer func() {
+		if alternate {
+			_, _ = out.WriteString(endAlternate)
+		}
 		_, _ = out.WriteString(giveBack) // a terminal that is closed needs no restoring
 		_ = xterm.Restore(int(in.Fd()), was)
 	}()
 	go followSize(ctx, v, out)
 	go func() { leave(typeInto(ctx, v, in)) }()
+	var shown []byte
 	_, err = l.runner.Tail(ctx, v.ID(), 0, true, func(b partials.Batch) error {
-		var shown []byte
+		before := min(len(shown), len(beginAlternate)-1) // where a sequence may have begun
+		shown = append([]byte(nil), shown[len(shown)-before:]...)
 		for _, c := range b.Chunks() {
 			if c.Kind == partials.Text {
 				for piece := range terminal.Pieces(c.Data) { // a person's terminal keeps its own size
@@ -107,7 +120,11 @@ func (i *invocation) connect(ctx context.Context, l *local, v *run.View, in, out
 				}
 			}
 		}
-		_, err := out.Write(shown)
+		begin, end := bytes.LastIndex(shown, []byte(beginAlternate)), bytes.LastIndex(shown, []byte(endAlternate))
+		if begin != end {
+			alternate = begin > end
+		}
+		_, err := out.Write(shown[before:])
 		return err
 	})
 	return cmp.Or(context.Cause(ctx), err)

@@ -20,6 +20,8 @@ tools:
 	screen := newTerminal(t)
 	attach := func(id string) { screen.run("runnel attach " + id + " --state " + state) }
 	for range 2 {
+		// What another program has shown on the alternate screen does not move the cursor later.
+		screen.run(`printf '\033[H\033[2J\033[?1049h\033[?1049l'`)
 		p := begin(w, "shell", nil)
 		p.until("<one>", map[string]any{"text": "one\n"})
 		attach(p.id[:8])
@@ -30,7 +32,7 @@ tools:
 		screen.keys("size", "Enter")
 		screen.wait(`30 100`)
 		screen.keys("C-p", "C-q")
-		screen.wait(`exit code=0`)
+		screen.wait(`(?s)30 100\n.*exit code=0`)
 		p.until("<three>", map[string]any{"text": "three\n"})
 		attach(p.id[:8])
 		screen.wait(`<three>`)
