@@ -73,8 +73,11 @@ func (i *invocation) checkConfig(cmd *cobra.Command, args []string) error {
 	if err := summarize(i.Stdout, file, conf); err != nil {
 		return err
 	}
-	for _, words := range []string{config.UnsetSecrets(i.Unset), conf.Unlisted(), conf.Spaced(),
-		i.Trust().Refuses(file)} {
+	refused := i.Trust().Refuses(file)
+	if from := i.Options.From["config"]; from != "" && !strings.HasPrefix(from, "--") {
+		refused = "" // the variable names it, for every command
+	}
+	for _, words := range []string{config.UnsetSecrets(i.Unset), conf.Unlisted(), conf.Spaced(), refused} {
 		if words != "" {
 			i.Say(zerolog.WarnLevel, words)
 		}

@@ -117,3 +117,17 @@ func TestServerOfTheConfig(t *testing.T) {
 			is(t, exitFailure, "", `^runnel: --http: listen tcp `+address)
 	}
 }
+
+// A file that the variable names needs no trust, and config check does not ask for it.
+func TestCheckOfANamedConfig(t *testing.T) {
+	_, run := inHome(t, "RUNNEL_CONFIG=runnel.yaml")
+	if err := os.WriteFile("runnel.yaml", []byte("tools: {a: {command: [echo, ran]}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		run("config", "check").is(t, exitFine, `runnel\.yaml: fine, 1 tool\n.*`, "")
+		run("config", "check", "runnel.yaml").is(t, exitFine, `runnel\.yaml: fine, .*`,
+			"Unless you name it with --config")
+		run("call", "a", "--state", "memory").is(t, exitFine, "ran\n", "")
+	}
+}

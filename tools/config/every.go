@@ -78,11 +78,11 @@ func ParseCron(text string) (*Schedule, error) {
 		s.zone, rest = zone, strings.TrimSpace(fields)
 	}
 	if interval, is := strings.CutPrefix(rest, "@every "); is {
-		d, err := time.ParseDuration(strings.TrimSpace(interval))
-		if err != nil || d < time.Second || d%time.Second != 0 {
-			return nil, Wrong("whole seconds, such as @every 90s", "%q is not an interval", interval)
+		var d Duration
+		err := d.UnmarshalText([]byte(strings.TrimSpace(interval)))
+		if s.interval = time.Duration(d); err != nil || s.interval < time.Second || s.interval%time.Second != 0 {
+			return nil, Wrong("whole seconds, such as @every 90s or @every 2d", "%q is not an interval", interval)
 		}
-		s.interval = d
 		return s, nil
 	}
 	var err error

@@ -41,6 +41,7 @@ func TestTimes(t *testing.T) {
 		// Every interval, wherever its process has started.
 		{"@every 10m", "UTC", "2026-01-02 12:03:07", "01-02 12:10:00+00, 01-02 12:20:00+00"},
 		{"@every 1s", "UTC", "2026-01-02 12:03:07", "01-02 12:03:08+00, 01-02 12:03:09+00"},
+		{"@every 2d", "UTC", "2026-01-02 12:03:07", "01-03 00:00:00+00, 01-05 00:00:00+00"},
 		{"@every 7h", ny, "2026-11-01 00:00:00", "11-01 05:00:00-05, 11-01 12:00:00-05"},
 
 		// A time that is left out comes when the clocks go forward, and on the days around it as always.
