@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"strings"
 	"unicode"
 	"unicode/utf8"
 
@@ -169,8 +170,8 @@ func (u *ui) askCancel(id string) {
 // askAgain asks the user to confirm that a task is run again.
 func (u *ui) askAgain(id string) {
 	if t := u.table.find(id); t != nil {
-		u.confirm(fmt.Sprintf("run %s %s again?", t.Tool, term.Shorten(term.Plain(arguments(t)))),
-			func() { u.again(id) }, nil)
+		call := strings.TrimSpace(t.Tool + " " + term.Shorten(term.Plain(arguments(t))))
+		u.confirm("run "+call+" again?", func() { u.again(id) }, nil)
 	}
 }
 
