@@ -47,8 +47,8 @@ model reads it.`,
 // leaveKeys are the keys that leave: Ctrl-P Ctrl-Q, as in docker attach.
 var leaveKeys = []byte{'p' & 0x1f, 'q' & 0x1f}
 
-// giveBack undoes what a program may have left of its terminal: colours, a hidden cursor, reports of the mouse
-// and of pasted text, other codes of keys.
+// giveBack undoes what a program may have left of its terminal: colours, a hidden cursor, reports of the
+// mouse and of pasted text, other codes of keys.
 const giveBack = "\x1b[0m\x1b[?25h\x1b[?7h" +
 	"\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1l\x1b>\r\n"
 
@@ -120,7 +120,8 @@ func (i *invocation) connect(ctx context.Context, l *local, v *run.View, in, out
 				}
 			}
 		}
-		begin, end := bytes.LastIndex(shown, []byte(beginAlternate)), bytes.LastIndex(shown, []byte(endAlternate))
+		begin := bytes.LastIndex(shown, []byte(beginAlternate))
+		end := bytes.LastIndex(shown, []byte(endAlternate))
 		if begin != end {
 			alternate = begin > end
 		}

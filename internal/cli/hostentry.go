@@ -102,7 +102,8 @@ func (i *invocation) entryFor(cmd *cobra.Command, h *hosts.Host, entry *entryFla
 	if h.SetPath {
 		keep("PATH")
 	}
-	if runtime.GOOS != "windows" { // most hosts pass on few variables, and these say where trust and tasks are
+	// Most hosts pass on few variables, and these say where trust and tasks are.
+	if runtime.GOOS != "windows" {
 		keep(config.StateVariable)
 		keep(config.ConfigVariable)
 	}

@@ -80,8 +80,10 @@ func ParseCron(text string) (*Schedule, error) {
 	if interval, is := strings.CutPrefix(rest, "@every "); is {
 		var d Duration
 		err := d.UnmarshalText([]byte(strings.TrimSpace(interval)))
-		if s.interval = time.Duration(d); err != nil || s.interval < time.Second || s.interval%time.Second != 0 {
-			return nil, Wrong("whole seconds, such as @every 90s or @every 2d", "%q is not an interval", interval)
+		s.interval = time.Duration(d)
+		if err != nil || s.interval < time.Second || s.interval%time.Second != 0 {
+			return nil, Wrong("whole seconds, such as @every 90s or @every 2d", "%q is not an interval",
+				interval)
 		}
 		return s, nil
 	}
