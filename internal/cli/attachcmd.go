@@ -112,7 +112,7 @@ func (i *invocation) connect(ctx context.Context, l *local, v *run.View, in, out
 	var shown []byte
 	_, err = l.runner.Tail(ctx, v.ID(), 0, true, func(b partials.Batch) error {
 		before := min(len(shown), len(beginAlternate)-1) // where a sequence may have begun
-		shown = append([]byte(nil), shown[len(shown)-before:]...)
+		shown = bytes.Clone(shown[len(shown)-before:])
 		for _, c := range b.Chunks() {
 			if c.Kind == partials.Text {
 				for piece := range terminal.Pieces(c.Data) { // a person's terminal keeps its own size
