@@ -217,7 +217,6 @@ func (f *Feed) ShowStatuses() { f.release() }
 func (f *Feed) release() (early func(dst []byte) []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.released.Set()
 	for _, t := range f.held {
 		f.notify(t)
 	}
@@ -228,6 +227,7 @@ func (f *Feed) release() (early func(dst []byte) []byte) {
 	f.held = nil
 	f.early = nil
 	f.passed = nil
+	f.released.Set() // only now: a question that waits for it comes after its status
 	return early
 }
 
