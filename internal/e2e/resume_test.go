@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"regexp"
 	"strings"
@@ -28,26 +27,30 @@ func serveAgain(t *testing.T, args ...string) (s *httpServer, again func()) {
 // serveAfter is serveAgain for a server that a signal ends.
 func serveAfter(t *testing.T, signal syscall.Signal, args ...string) (s *httpServer, again func()) {
 	t.Helper()
-	address := ""
-	for address == "" { // the system gives such a port to nobody while the server is down
-		try := fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
-		if l, err := net.Listen("tcp", try); err == nil {
-			l.Close()
-			address = try
-		}
-	}
-	s = &httpServer{url: "http://" + address + "/mcp"}
-	starts := 0
+	s = &httpServer{}
+	address, starts := "", 0
 	start := func() {
-		s.cmd = racedCommand(t, append(args, "--no-stdio", "--http", address, "--log-format", "json")...)
-		s.cmd.Stderr = &s.log
-		if err := s.cmd.Start(); err != nil {
-			t.Error(err)
-			return
-		}
 		starts++
-		for deadline := time.Now().Add(watchdog); strings.Count(s.log.String(),
-			`"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
+		refused := -1 // how often the address was in use: a child of another test may hold a port until its exec
+		for deadline := time.Now().Add(watchdog); address == "" ||
+			strings.Count(s.log.String(), `"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
+			if n := strings.Count(s.log.String(), "address already in use"); refused < 0 || n > refused {
+				refused = n
+				if starts == 1 { // the system gives such a port to nobody while the server is down
+					address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
+					s.url = "http://" + address + "/mcp"
+				}
+				if s.cmd != nil && s.cmd.ProcessState == nil {
+					_ = s.cmd.Wait()
+				}
+				s.cmd = racedCommand(t,
+					append(args, "--no-stdio", "--http", address, "--log-format", "json")...)
+				s.cmd.Stderr = &s.log
+				if err := s.cmd.Start(); err != nil {
+					t.Error(err)
+					return
+				}
+			}
 			if time.Now().After(deadline) {
 				t.Errorf("it does not listen:\n%s", &s.log)
 				return
