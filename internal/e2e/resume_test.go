@@ -36,7 +36,7 @@ func serveAfter(t *testing.T, signal syscall.Signal, args ...string) (s *httpSer
 			strings.Count(s.log.String(), `"address":"`+address) < starts; time.Sleep(5 * time.Millisecond) {
 			if n := strings.Count(s.log.String(), "address already in use"); refused < 0 || n > refused {
 				refused = n
-				if starts == 1 { // the system gives such a port to nobody while the server is down
+				if starts == 1 { // the system gives out no such port while the server is down
 					address = fmt.Sprint("127.0.0.1:", 10_000+rand.IntN(20_000))
 					s.url = "http://" + address + "/mcp"
 				}
