@@ -242,7 +242,10 @@ const firstSettle = 10 * time.Second
 // never. A call that takes input is handed over as soon as its output settles, since its model types only
 // then.
 func (s *service) patience(ctx context.Context, d *delivery, e *entry) <-chan time.Time {
-	wait := s.syncWait(d.Caller)
+	wait := s.o.SyncWait
+	if ofHost := known(d.Caller).SyncWait; s.o.ByClient.SyncWait && ofHost > 0 {
+		wait = ofHost
+	}
 	if s.typed(e) && s.canResume(d.Caller) {
 		late := make(chan time.Time, 1)
 		go func() { // ends with the request, or when the output has settled

@@ -26,12 +26,20 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 	if err != nil {
 		return nil, err
 	}
-	augmented, err := s.augmented(c, e, p)
-	if err != nil {
-		return nil, err
-	}
-	if augmented {
-		return s.callTask(ctx, c, e, p)
+	if c.Version.Tasks { // older versions have no tasks: there, every tool is simply called
+		// "Servers MUST return a -32601 (Method not found) error if a client does not attempt to" use a task
+		// where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks,
+		// "Tool-Level Negotiation").
+		switch support := e.taskSupport(); {
+		case p.Task == nil && support == mcp.TaskRequired && !s.o.RequiredFallthrough:
+			return nil, rpc.Errorf(mcp.CodeMethodNotFound,
+				"tool %q runs only as a task: add \"task\": {} to the params", p.Name)
+		case p.Task != nil && support == mcp.TaskForbidden:
+			return nil, rpc.Errorf(mcp.CodeMethodNotFound,
+				"tool %q cannot run as a task: leave \"task\" out of the params", p.Name)
+		case p.Task != nil:
+			return s.callTask(ctx, c, e, p)
+		}
 	}
 	d := s.deliver(c, false, feed.Choose(c, false, ""))
 	d.params = p.Raw
@@ -39,25 +47,6 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return nil, err
 	}
 	return s.answer(ctx, e, p, d)
-}
-
-// augmented reports whether the call was augmented with a task, and refuses it if the tool does not support
-// that: "Servers MUST return a -32601 (Method not found) error if a client does not attempt to" use a task
-// where one is required, and SHOULD where it is forbidden (2025-11-25 basic/utilities/tasks, "Tool-Level
-// Negotiation"). Older versions have no tasks: there, every tool is simply called.
-func (s *service) augmented(c *rpc.Caller, e *entry, p *mcp.CallToolParams) (bool, error) {
-	if !c.Version.Tasks {
-		return false, nil
-	}
-	switch support := e.taskSupport(); {
-	case p.Task == nil && support == mcp.TaskRequired && !s.o.RequiredFallthrough:
-		return false, rpc.Errorf(mcp.CodeMethodNotFound,
-			"tool %q runs only as a task: add \"task\": {} to the params", p.Name)
-	case p.Task != nil && support == mcp.TaskForbidden:
-		return false, rpc.Errorf(mcp.CodeMethodNotFound,
-			"tool %q cannot run as a task: leave \"task\" out of the params", p.Name)
-	}
-	return p.Task != nil, nil
 }
 
 // callTask answers a task-augmented call.

@@ -50,7 +50,7 @@
 //
 // Where things stand:
 //
-//	a call becomes a task              service.call (call.go): every call does; service.augmented decides whether its client is told; then service.start
+//	a call becomes a task              service.call (call.go): every call does, and decides whether its client is told; then service.start
 //	arguments are checked              entry.fit (registry.go), with package schema
 //	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)

@@ -21,7 +21,7 @@ func TestFit(t *testing.T) {
 		if name == "many items" {
 			content = append(slices.Repeat(content, 20_000), mcp.Text(strings.Repeat("x", 2<<20)))
 		}
-		fitted := fit(&mcp.CallToolResult{Content: content})
+		fitted := ownLimits.apply(&mcp.CallToolResult{Content: content})
 		line, err := json.Marshal(fitted)
 		if err != nil {
 			t.Fatal(err)
@@ -37,12 +37,12 @@ func TestFit(t *testing.T) {
 	}
 	structured := &mcp.CallToolResult{StructuredContent: json.RawMessage(`{"a":"` +
 		strings.Repeat("x", 1<<20) + `"}`)}
-	if fitted := fit(structured); fitted.StructuredContent != nil || len(fitted.Content) != 1 ||
+	if fitted := ownLimits.apply(structured); fitted.StructuredContent != nil || len(fitted.Content) != 1 ||
 		!strings.Contains(string(fitted.Content[0]), "too large") {
 		t.Errorf("structured content that is too large: %s", fitted.Content)
 	}
 	small := &mcp.CallToolResult{Content: []mcp.ContentBlock{mcp.Text("small")}}
-	if fit(small) != small {
+	if ownLimits.apply(small) != small {
 		t.Error("a small result was changed")
 	}
 }

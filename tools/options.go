@@ -3,17 +3,14 @@ package tools
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"runnel/internal/clients"
-	"runnel/internal/shorten"
 	"runnel/partials"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
-	"runnel/tasks/feed"
 	"runnel/tasks/logs"
 	"runnel/tools/text"
 )
@@ -43,11 +40,6 @@ type ServeOptions struct {
 	Listed func(client mcp.Implementation) // is called when a client lists the tools; nil = nothing is
 	Source Source                          // nil = all tools are known from the start
 	Others logs.Others                     // nil = the only resources are logs
-}
-
-// feed returns how output is delivered.
-func (o *ServeOptions) feed() feed.Options {
-	return feed.Options{Deliver: o.Deliver, Heartbeat: o.Heartbeat}
 }
 
 // ByClient names values of ServeOptions that depend on the client, where package clients knows it.
@@ -84,22 +76,6 @@ func known(c *rpc.Caller) clients.Client { return clients.Find(c.Client.Name, c.
 
 // maxHostName is how much of a host's name is kept, in bytes.
 const maxHostName = 64
-
-// hostName returns the name of the host that makes a call; "" for runnel call, in a supervisor and in a
-// worker.
-func hostName(c *rpc.Caller) string {
-	if c == nil || c.Client.Name == "runnel" {
-		return ""
-	}
-	return strings.Clone(shorten.Cut(c.Client.Name, maxHostName))
-}
-
-func (s *service) syncWait(c *rpc.Caller) time.Duration {
-	if wait := known(c).SyncWait; s.o.ByClient.SyncWait && wait > 0 {
-		return wait
-	}
-	return s.o.SyncWait
-}
 
 func (s *service) immediateWait(c *rpc.Caller) time.Duration {
 	if wait := known(c).ImmediateWait; s.o.ByClient.ImmediateWait && wait > 0 {

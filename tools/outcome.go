@@ -66,7 +66,7 @@ func (c *Call) outcome(ctx context.Context, out *Output, result *mcp.CallToolRes
 	if result = c.mask(out, result); c.Said.Passed {
 		result = c.pass(ctx, out, result)
 	} else {
-		result = fit(result)
+		result = ownLimits.apply(result)
 	}
 	if c.Said.Rest == nil {
 		if rest, some := out.beyond(result.Content); some {
@@ -179,10 +179,8 @@ type fitting struct {
 	places []int64
 }
 
-// fit makes the content of a result of runnel's own fit.
-func fit(result *mcp.CallToolResult) *mcp.CallToolResult {
-	return fitting{limit: mcp.MaxContent, structured: mcp.MaxContent / 2, words: text.Gap.Words}.apply(result)
-}
+// ownLimits are those of a result of runnel's own.
+var ownLimits = fitting{limit: mcp.MaxContent, structured: mcp.MaxContent / 2, words: text.Gap.Words}
 
 func (f fitting) apply(result *mcp.CallToolResult) *mcp.CallToolResult {
 	if result.Size() <= f.limit {

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rs/zerolog"
 
+	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/tasks"
@@ -89,20 +91,13 @@ func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage
 	}
 }
 
-// outlives reports whether a call should be detached by itself: its client can take a task, and comes back
-// for it. It is then detached from its start, since nothing can take a command over from the process that
-// started it; that costs some 0.1 s. What the clock starts is detached, too: it is not part of a session that
-// may end with its host.
-func (s *service) outlives(d *delivery, e *entry, handle bool) bool {
-	c := d.Caller
-	return e.traits.MayDetach && s.o.Detach != nil && (d.audience.byClock ||
-		c != nil && known(c).Resumes && methods.CanUse(c) && (handle || canTask(c, e)))
-}
-
 // spec returns how a call of a tool runs.
 func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) run.Spec {
 	spec.Tool = e.spec.Name
-	spec.ClientName = hostName(d.Caller)
+	// runnel call, a supervisor and a worker are not hosts.
+	if c := d.Caller; c != nil && c.Client.Name != "runnel" {
+		spec.ClientName = strings.Clone(shorten.Cut(c.Client.Name, maxHostName))
+	}
 	spec.Arguments = arguments
 	spec.Unrecorded = e.extra || e.forApp
 	spec.Client = d.audience
@@ -112,7 +107,13 @@ func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec ru
 	spec.Longest = e.traits.Longest
 	spec.Lasts = spec.Lasts || e.traits.Lasts
 	d.Relays = e.traits.Relays
-	outlives := s.outlives(d, e, spec.Handle)
+	// A call is detached by itself if its client can take a task, and comes back for it. It is detached from
+	// its start, since nothing can take a command over from the process that started it; that costs some
+	// 0.1 s. What the clock starts is detached, too: it is not part of a session that may end with its host.
+	comesBack := func(c *rpc.Caller) bool {
+		return c != nil && known(c).Resumes && methods.CanUse(c) && (spec.Handle || canTask(c, e))
+	}
+	outlives := e.traits.MayDetach && s.o.Detach != nil && (d.audience.byClock || comesBack(d.Caller))
 	d.audience.apart = outlives || e.traits.Detached
 	if spec.Handle || !outlives {
 		d.audience.known.Set()
@@ -146,7 +147,8 @@ func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *deliver
 	}
 	d := &delivery{audience: &audience{turn: make(chan struct{}, turns),
 		lasting: make(chan struct{}, maxLasting)}}
-	d.Feed = feed.Feed{Caller: c, Handle: handle, Spelling: by, Options: s.o.feed()}
+	d.Feed = feed.Feed{Caller: c, Handle: handle, Spelling: by,
+		Options: feed.Options{Deliver: s.o.Deliver, Heartbeat: s.o.Heartbeat}}
 	d.audience.current.Store(d)
 	return d
 }
@@ -154,8 +156,9 @@ func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *deliver
 // deliverRest makes the delivery of a call that has come back with answers.
 func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
 	d := &delivery{audience: a}
-	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Options: s.o.feed()}
-	d.Relays = a.current.Load().Relays
+	before := a.current.Load()
+	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Relays: before.Relays,
+		Options: before.Options}
 	d.Open(a.run)
 	a.current.Store(d)
 	if a.end.IsSet() { // it was cut off while it was parked
