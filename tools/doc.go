@@ -60,7 +60,7 @@
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
 //	how much a model is shown          service.maxResult (serve.go); the Shaper of package text cuts
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
-//	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
+//	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), Call.Recent (app.go)
 //	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (parked.go)
 //	the answer to a question returns   service.resume (parked.go), parking.claim (parked.go), View.Answer of package run
 //	a worker asks the client           audience.Asked (audience.go)

@@ -184,16 +184,6 @@ func (s *service) poller(c *rpc.Caller) string {
 	return ""
 }
 
-// detacher returns the function that starts the process which continues a call, nil if nothing outlives this
-// one.
-func (s *service) detacher() func(*Detached) error { return s.o.Detach }
-
-// log is the server's log.
-func (s *service) log() *zerolog.Logger { return &s.o.Log }
-
-// detached is the call that a supervisor or a worker runs.
-func (s *service) detached() *Detached { return &s.taken }
-
 // canResume reports whether a client that is answered with a task instead of its result can get the rest,
 // with the fallback tools or the tasks methods. A client that has closed the input can ask for nothing more.
 func (s *service) canResume(c *rpc.Caller) bool {
