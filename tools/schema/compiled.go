@@ -126,7 +126,15 @@ func members(v any) iter.Seq2[string, any] {
 // check returns the first mistake in a value from readValue, nil if it is valid. size is the length of its
 // JSON in bytes.
 func (c *compiled) check(value any, size int) *Error {
-	if !c.affordable(c.parts[0], value, size) {
+	// The library cannot be interrupted, and a schema that applies itself twice to each inner value does so
+	// 2^depth times.
+	const (
+		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, or 3 µs if it fails
+		most, mostPerByte = 16 << 20, 8 // bytes of errors
+	)
+	// A step for each byte: a large value takes long with any schema.
+	e := &effort{tree: c.tree, steps: steps + min(size, 2_000_000)}
+	if e.apply(c.parts[0], value); e.steps < 0 || e.most > most+mostPerByte*size {
 		return &Error{nil, "the schema explodes on this value, which is too deep or too large for it"}
 	}
 	if err := c.resolved.Validate(value); err != nil {

@@ -44,20 +44,6 @@ func (p *part) cost(known map[*part]int) int {
 	return c
 }
 
-// affordable reports whether a value can be validated in reasonable time and memory; size is the length of
-// its JSON in bytes. The library cannot be interrupted, and a schema that applies itself twice to each inner
-// value does so 2^depth times.
-func (t *tree) affordable(p *part, value any, size int) bool {
-	const (
-		steps             = 60_000      // 200 ms at worst: a step takes 1 µs, or 3 µs if it fails
-		most, mostPerByte = 16 << 20, 8 // bytes of errors
-	)
-	// A step for each byte: a large value takes long with any schema.
-	e := &effort{tree: t, steps: steps + min(size, 2_000_000)}
-	e.apply(p, value)
-	return e.steps >= 0 && e.most <= most+mostPerByte*size
-}
-
 // effort counts what a validation by the library would take.
 type effort struct {
 	*tree
@@ -82,7 +68,14 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	for _, to := range p.here {
 		size.orElse(e.apply(to, value))
 	}
-	size.orElse(e.applyAnyOf(p, value))
+	var all errorSize // of all parts of anyOf together
+	for _, s := range p.AnyOf {
+		one := e.apply(e.of[s], value)
+		all.text += one.text
+		all.held += one.held
+	}
+	e.most = max(e.most, all.held+all.text)
+	size.orElse(errorSize{all.text, all.text})
 	quoted := 0
 	switch v := value.(type) {
 	case terseText:
@@ -105,17 +98,6 @@ func (e *effort) apply(p *part, value any) (size errorSize) {
 	size.held += size.text
 	e.most = max(e.most, size.held)
 	return size
-}
-
-// applyAnyOf applies the parts of anyOf.
-func (e *effort) applyAnyOf(p *part, value any) errorSize {
-	var all errorSize
-	for _, s := range p.AnyOf {
-		one := e.apply(e.of[s], value)
-		all.text, all.held = all.text+one.text, all.held+one.held
-	}
-	e.most = max(e.most, all.held+all.text)
-	return errorSize{all.text, all.text}
 }
 
 // applyInner applies a schema in a part to an inner value; nil: none.
