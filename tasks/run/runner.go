@@ -30,7 +30,7 @@ type Options struct {
 	AskTimeout time.Duration
 	tasks.Limits
 	Observer Observer
-	// Gets each end that this process must report (notice.go); must not block; nil = no reports.
+	// Gets each end that this process must report (Run.reportEnd); must not block; nil = no reports.
 	Ended func(t *tasks.Task)
 	// Gets a task with new matches, at most one a second; must not block; nil = no reports.
 	Matched    func(t *tasks.Task)

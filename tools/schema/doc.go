@@ -10,5 +10,5 @@
 //
 //	a schema itself is checked                 Checker.Compile (schema.go)
 //	the cost of a schema is bounded            tree.checkCost (cost.go)
-//	the cost of checking a value is bounded    tree.affordable (cost.go)
+//	the cost of checking a value is bounded    compiled.check (compiled.go), with the effort of cost.go
 package schema
