@@ -169,7 +169,7 @@ func OfKeeper(patch []byte) bool {
 //	runnel/password      set by the process that runs the task: its program asks for a password
 //	runnel/place         there from the start: where the process that made the task works (run.Options.Place)
 //	runnel/input/KEY     set by a follower: input for a task that takes some, which the process that runs it deletes
-//	runnel/resume        set by the process that runs the task: it can be continued (resume.go)
+//	runnel/resume        set by the process that runs the task: it can be continued (Run.Remember of package run)
 //	runnel/above         there from the start: the id of the task whose work has begun this one
 //	runnel/work/NAME     set by the process that runs the task: what its work has done, for the one that continues it
 //	runnel/handed        set by the process that made the task: the client of an Attached offer has got its id

@@ -30,9 +30,9 @@
 //   - A caller of View.Relay has one that looks for questions, and one for each question that it asks (relay.go).
 //   - While a task runs, one looks from time to time at its output and its progress (times.go).
 //   - In a process that has taken a task, or is one of several fronts, each open question has one that waits
-//     for its answer (publish.go).
+//     for its answer (relay.go).
 //   - A task that takes input has one that takes what other processes send (input.go), until it ends.
-//   - While this process runs a task that others can see, one looks for their requests (requests.go), and one
+//   - While this process runs a task that others can see, one looks for their requests (runner.go), and one
 //     ends each task that they want ended. These, and those that Runner.Go starts, end with Runner.Close.
 //   - A state on disk has its own (package sqlite).
 //
@@ -51,15 +51,15 @@
 //	no answer shows it working after that   Runner.BeforeTheEnd (view.go), View.setEnd (view.go)
 //	a task elsewhere is followed            View.watchUntilEnd (follow.go)
 //	a task is handed to a worker            Run.Offer (detach.go); which worker runs it: Shared.Take
-//	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (requests.go) here
-//	questions and progress from elsewhere   publish.go and times.go where the task runs, notes.go where it is followed
+//	another process asks for a cancel       Runner.cancelElsewhere (follow.go) there, Runner.watchRequests (runner.go) here
+//	questions and progress from elsewhere   relay.go and times.go where the task runs, notes.go where it is followed
 //	input reaches a task                    View.Send (input.go); from elsewhere as notes, Run.takeNotes
 //	a worker takes an offer                 Take of package tools, Runner.Take (detach.go), Shared.Take
-//	a lease is lost                         Runner.watchRequests (requests.go) ends the run
-//	a task goes on in another process       Run.Resumes, Run.leave (resume.go); Runner.Left and Take there
+//	a lease is lost                         Runner.watchRequests (runner.go) ends the run
+//	a task goes on in another process       Run.Resumes, Run.leave (detach.go); Runner.Left and Take there
 //	the end that others stored counts       Runner.fencedEnd (end.go)
-//	too many live tasks (tasks.maxLive)     Runner.addLive (start.go); over all processes by each state (its write or put)
-//	too many requests for tasks             Runner.CountRequest (start.go)
+//	too many live tasks (tasks.maxLive)     Runner.addLive (limits.go); over all processes by each state (its write or put)
+//	too many requests for tasks             Runner.CountRequest (limits.go)
 //	one process reports an end to people    Run.reportEnd (end.go)
-//	secrets are kept out of a task's end    Done.mask (mask.go), from Run.finishWith; out of its log: package tools
+//	secrets are kept out of a task's end    Done.mask (work.go), from Run.finishWith; out of its log: package tools
 package run

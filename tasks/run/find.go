@@ -10,6 +10,7 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/files"
 )
 
 // Running returns the Run of a task that has a handle and has not ended, or whose end is not stored; nil if
@@ -281,4 +282,9 @@ func (r *Runner) Own() func(id string) bool {
 		own[made.id] = true
 	}
 	return func(id string) bool { return own[id] }
+}
+
+// Files returns the files that a task of the owner has made, or ErrNotFound.
+func (r *Runner) Files(ctx context.Context, id string) (*files.Set, error) {
+	return files.Open(ctx, r.store, id)
 }

@@ -49,9 +49,6 @@ func (r *Run) Match(name, line string, limit int) {
 	}
 }
 
-// BecomesReady is closed when the tool is ready. A tool that never says so never is.
-func (v *View) BecomesReady() <-chan struct{} { return v.ready.Done() }
-
 // setMatches sets the task's matches. v.mu is held, or v is new.
 func (v *View) setMatches(m tasks.Matches) {
 	m.Attempt = v.task.Attempt

@@ -208,3 +208,19 @@ func (v *View) reply(ctx context.Context, answers map[string]answerNote) error {
 	v.changes.Send()
 	return nil
 }
+
+// forgetNotes deletes the notes that an earlier attempt has left.
+func (r *Run) forgetNotes(ctx context.Context) error {
+	patch := map[string]any{}
+	for _, name := range readNotes(r.task.Variables, r.task.Attempt).names {
+		patch[name] = nil
+	}
+	if len(patch) == 0 {
+		return nil
+	}
+	left, err := r.setNotes(ctx, patch)
+	if err == nil {
+		r.task.Variables = left
+	}
+	return err
+}

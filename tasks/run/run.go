@@ -29,7 +29,7 @@ import (
 // and the others wait for it:
 //
 //	do      when the run is drained: completed or failed, as the work says
-//	Cancel  for a client of this process or of another one (requests.go)
+//	Cancel  for a client of this process or of another one (runner.go)
 //	expire  when its ttl is over
 //	abort   when its output is lost, when another process has ended or taken it, and when the Runner is closed or gives
 //	        up waiting for it
@@ -43,7 +43,7 @@ type Run struct {
 	spec    Spec
 	secrets *secrets.Set // nil = none
 
-	taken  bool         // by Runner.Take: another process follows it (publish.go); set before the run begins
+	taken  bool         // by Runner.Take: another process follows it (relay.go); set before the run begins
 	worked signal.Latch // the work has returned, here or where the task runs, and the log is closed
 
 	// changing is held from a change of the status or the variables until that change is stored and
@@ -116,7 +116,7 @@ type Question struct {
 	run       *Run  // the run that asks; nil if another process runs the task
 	view      *View // of the task
 	key       string
-	published bool                 // other processes can answer it (publish.go)
+	published bool                 // other processes can answer it (relay.go)
 	answer    chan json.RawMessage // capacity 1: only the first answer counts
 	refused   chan error           // capacity 1
 	closed    context.Context

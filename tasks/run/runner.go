@@ -56,7 +56,7 @@ type Observer interface {
 	Created(tool string)                                          // a task was stored with a handle
 	Ended(tool string, status mcp.TaskStatus, took time.Duration) // a task has its terminal status
 	Retrieved()                                                   // a client got a result
-	// A task or a request was refused: "live", "starts", "requests" or "store" (start.go).
+	// A task or a request was refused: "live", "starts", "requests" or "store" (limits.go).
 	Refused(why string)
 	// A language model has answered, or has been asked in vain, for a tool.
 	Used(tool string, u Usage)
@@ -101,7 +101,7 @@ type Runner struct {
 	unrecorded unrecorded
 	tallies    tallies
 
-	watching bool // watchRequests runs (requests.go)
+	watching bool // watchRequests runs (runner.go)
 	watchers sync.WaitGroup
 }
 
@@ -288,4 +288,99 @@ func (r *Runner) GiveUp() {
 	}
 	aborted.Wait()
 	r.giveUp()
+}
+
+// Each event of a task is recorded twice: in the log, with ids and the owner but never with content, and by
+// an Observer that counts.
+
+func (r *Runner) event(id string) *zerolog.Event {
+	return r.o.Log.Info().Str("taskId", id).Str("owner", r.o.Owner)
+}
+
+func (r *Runner) recordCreated(t *tasks.Task) {
+	r.event(t.ID).Str("tool", t.Tool).Msg("task created")
+	r.o.Observer.Created(t.Tool)
+}
+
+func (r *Runner) recordEnded(t *tasks.Task) {
+	took := t.UpdatedAt.Sub(t.CreatedAt)
+	r.event(t.ID).Str("tool", t.Tool).Str("status", string(t.Status)).Int64("tookMs", took.Milliseconds()).
+		Msg("task ended")
+	r.o.Observer.Ended(t.Tool, t.Status, took)
+}
+
+// RecordRetrieved records that a client has got a task's result. "runnel tasks prune" keeps the task until
+// then.
+func (r *Runner) RecordRetrieved(id string) {
+	// The client still gets its result.
+	if err := r.store.MarkFetched(context.Background(), id); err != nil {
+		r.o.Log.Warn().Err(err).Str("taskId", id).Msg("recording that the result was fetched")
+	}
+	r.event(id).Msg("task result retrieved")
+	r.o.Observer.Retrieved()
+}
+
+// Used counts what the run's tool has taken of a language model.
+func (r *Run) Used(u Usage) { r.runner.o.Observer.Used(r.Task().Tool, u) }
+
+// Other processes on the same state can ask this process to cancel a task that it runs. It looks for such
+// requests as long as it runs something that they can see.
+
+// startWatching starts to look for requests of other processes, if that has not been started
+// and there are others. r.mu is held.
+func (r *Runner) startWatching() {
+	if !r.watching && r.shared != nil {
+		r.watching = true
+		r.goLocked(r.watchRequests)
+	}
+}
+
+// watchRequests cancels the tasks of this process that others ask to cancel, and aborts those that others
+// have ended, until nothing that they can see runs any more.
+func (r *Runner) watchRequests(ctx context.Context) {
+	// Each is ended once, in a goroutine: its client or the state may delay that for long.
+	requested := map[*Run]bool{}
+	endOnce := func(run *Run, end func(run *Run)) {
+		if run != nil && !requested[run] {
+			requested[run] = r.Go(func(context.Context) { end(run) })
+		}
+	}
+	for failed := false; ctx.Err() == nil && r.keepWatching(); {
+		asked, fenced, err := r.shared.Heed(ctx)
+		if err != nil && !failed && ctx.Err() == nil {
+			r.o.Log.Warn().Err(err).Msg("looking for requests of other runnels")
+		}
+		failed = err != nil
+		maps.DeleteFunc(requested, func(run *Run, _ bool) bool { return run.past(ended) })
+		for _, id := range fenced {
+			endOnce(r.Running(id), func(run *Run) { run.abort(tasks.ErrFenced) })
+		}
+		for _, id := range asked {
+			endOnce(r.cancellable(id), func(run *Run) {
+				message := "cancelled by the client"
+				if !run.Task().Detached { // a detached task is always cancelled by another process
+					message = "cancelled from elsewhere on this state, as by runnel tasks cancel, top or ui"
+				}
+				run.Cancel(message)
+			})
+		}
+	}
+}
+
+// cancellable returns the run that other processes ask to cancel, nil if it has ended.
+func (r *Runner) cancellable(id string) *Run {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if run := r.hidden[id]; run != nil {
+		return run
+	}
+	return r.live[id]
+}
+
+// keepWatching sets watching to whether something runs that other processes can see, and returns it.
+func (r *Runner) keepWatching() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watching = len(r.live)+len(r.hidden) > 0
+	return r.watching
 }

@@ -5,14 +5,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"sync"
 	"time"
 
 	"runnel/partials"
-	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
+	"runnel/tasks/files"
 )
 
 // Start runs spec.Work as a new task, in a goroutine: it is Make, then Begin.
@@ -177,6 +176,15 @@ func (r *Run) Keep(ctx context.Context) error {
 	return r.promote(ctx, true, r.runner.store.Put)
 }
 
+// KeepFiles returns a writer for up to limit bytes of files that the run has made, and gives it a handle, as
+// Keep does: its client reads the files by the task's id. Call it once.
+func (r *Run) KeepFiles(ctx context.Context, limit int64) (*files.Writer, error) {
+	if err := r.Keep(ctx); err != nil {
+		return nil, err
+	}
+	return files.Create(r.runner.store, r.Task(), limit), nil
+}
+
 // promote stores a run that has no handle, so that it has one. changing is held.
 func (r *Run) promote(ctx context.Context, worked bool, store storer) error {
 	r.mu.Lock()
@@ -210,68 +218,4 @@ func (r *Run) promote(ctx context.Context, worked bool, store storer) error {
 		r.receiveNotes()
 	}
 	return nil
-}
-
-// These are the reasons why a task, or a request about one, was refused.
-const (
-	refusedLive     = "live"     // MaxLive
-	refusedStarts   = "starts"   // MaxStartsPerMinute
-	refusedRequests = "requests" // MaxRequestsPerSecond
-	refusedStore    = "store"    // it could not be stored
-)
-
-// window allows a number of events in any period of a given length, so there is no burst where two periods
-// meet.
-type window struct {
-	limit  int
-	period time.Duration
-
-	mu    sync.Mutex
-	taken []time.Time // within the last period, oldest first
-}
-
-// claim reports whether another event is allowed now, and counts it if so.
-func (w *window) claim() bool {
-	if w.limit <= 0 {
-		return true
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	for len(w.taken) > 0 && now.Sub(w.taken[0]) >= w.period {
-		w.taken = w.taken[1:]
-	}
-	if len(w.taken) >= w.limit {
-		return false
-	}
-	w.taken = append(w.taken, now)
-	return true
-}
-
-// addLive adds a run to the live ones if the limits of this process allow it.
-func (r *Runner) addLive(run *Run) error {
-	ending := run.Task().Ending
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case ending:
-	case len(r.live) >= r.o.MaxLive:
-		return tasks.ErrTooManyLive
-	case !r.starts.claim():
-		return tasks.ErrTooManyStarts
-	}
-	r.live[run.id] = run
-	r.startWatching()
-	return nil
-}
-
-// CountRequest counts a request about tasks. It returns an *rpc.Error if that exceeds the limit.
-func (r *Runner) CountRequest() error {
-	if r.requests.claim() {
-		return nil
-	}
-	return r.refuse("", "", refusedRequests,
-		rpc.Errorf(mcp.CodeInternalError,
-			"too many task requests: the limit is %d a second (tasks.maxRequestsPerSecond); try again later",
-			r.o.MaxRequestsPerSecond))
 }

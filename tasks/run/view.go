@@ -242,3 +242,6 @@ func (r *Run) Created() mcp.DetailedTask {
 	d.ResultType = mcp.ResultTask
 	return d
 }
+
+// BecomesReady is closed when the tool is ready. A tool that never says so never is.
+func (v *View) BecomesReady() <-chan struct{} { return v.ready.Done() }
