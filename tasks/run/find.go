@@ -164,7 +164,7 @@ func (r *Runner) Newest(ctx context.Context, n int, before string,
 	if err != nil {
 		return nil, false, err
 	}
-	return backwards(ctx, ids, n, r.Get)
+	return pageOf(ctx, ids, n, r.Get)
 }
 
 // maxEarlier is among how many of the newest tasks Earlier looks.
@@ -180,11 +180,11 @@ func (r *Runner) Earlier(ctx context.Context, n int,
 	if err != nil {
 		return nil, false, err
 	}
-	ids := make([]string, 0, len(newest)) // the newest last
-	for _, t := range slices.Backward(newest) {
-		ids = append(ids, t.ID)
+	ids := make([]string, len(newest))
+	for i := range newest {
+		ids[i] = newest[i].ID
 	}
-	return backwards(ctx, ids, n, func(ctx context.Context, id string) (tasks.Task, error) {
+	return pageOf(ctx, ids, n, func(ctx context.Context, id string) (tasks.Task, error) {
 		t, err := r.Head(ctx, id) // a list has no variables
 		switch {
 		case err != nil:
@@ -204,13 +204,13 @@ func (r *Runner) Last(ctx context.Context, n int, before string,
 	if err != nil {
 		return nil, false, err
 	}
-	return backwards(ctx, ids, n, r.Head)
+	return pageOf(ctx, ids, n, r.Head)
 }
 
-// backwards returns up to n tasks, the last id first, and reports whether there are more.
-func backwards(ctx context.Context, ids []string, n int,
+// pageOf returns up to n tasks with the given ids, and reports whether there are more.
+func pageOf(ctx context.Context, ids []string, n int,
 	get func(context.Context, string) (tasks.Task, error)) (page []tasks.Task, more bool, err error) {
-	for _, id := range slices.Backward(ids) {
+	for _, id := range ids {
 		t, err := get(ctx, id)
 		switch {
 		case errors.Is(err, tasks.ErrNotFound): // it has expired
@@ -226,26 +226,26 @@ func backwards(ctx context.Context, ids []string, n int,
 }
 
 // ownIDs returns the ids of the tasks that this process made before another task, as far as they can still be
-// found.
+// found, newest first.
 func (r *Runner) ownIDs(before string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, made := range r.made {
-		if made.id == before {
-			return ids, nil
+	end := len(r.made)
+	if before != "" {
+		end = slices.IndexFunc(r.made, func(made madeTask) bool { return made.id == before })
+		if end < 0 {
+			return nil, tasks.ErrCursor
 		}
+	}
+	for _, made := range slices.Backward(r.made[:end]) {
 		if r.live[made.id] != nil || r.o.now().Before(made.expires) { // in a long session most have expired
 			ids = append(ids, made.id)
 		}
 	}
-	if before != "" {
-		return nil, tasks.ErrCursor
-	}
 	return ids, nil
 }
 
-// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task, the newest
-// last.
+// lastIDs returns the ids of at least the last n wanted tasks of the owner before another task, newest first.
 func (r *Runner) lastIDs(ctx context.Context, n int, before string,
 	wanted func(*tasks.Task) bool) (ids []string, err error) {
 	const page = 200
@@ -267,7 +267,6 @@ func (r *Runner) lastIDs(ctx context.Context, n int, before string,
 			}
 		}
 		if rest == "" || len(ids) >= n {
-			slices.Reverse(ids)
 			return ids, nil
 		}
 	}
