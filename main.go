@@ -32,7 +32,7 @@
 //
 //	stdin ─▶ rpc          a line is read (frame.go) and checked (peer.go, message.go); the jsonrpc2.Conn dispatches it (conn.go)
 //	         rpc          its request is admitted: era, method, a slot (request.go, incoming.go)
-//	         tools        the tool is found, its arguments are checked (call.go, service.go; in the stateless era answer.go)
+//	         tools        the tool is found, its arguments are checked (call.go; in the stateless era answer.go)
 //	         tasks/run    a Run is made, stored before its client gets a handle, the task's id (start.go)
 //	         tasks/feed   its output is opened for this client, in a dialect (spelling.go, feed.go); then the Run begins
 //	         tools/...    the tool runs: a command, a Go function, another server

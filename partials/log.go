@@ -71,7 +71,7 @@ type Log struct {
 	shared   *Memory // LogOptions.Memory
 	long     bool    // shared counts it as long
 	closed   bool
-	followed bool  // another process writes the log (follow.go)
+	followed bool  // another process writes the log (backing.go)
 	viewed   int64 // how far readers have read that are none of readers
 	failed   error // the reason why the backing cannot keep it
 

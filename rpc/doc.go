@@ -40,12 +40,12 @@
 //
 // Files, from the top down; what a file uses stands below it:
 //
-//	request.go, eras.go, exchange.go, serve.go                        a server's sessions
-//	client.go, client_dial.go, client_child.go, client_options.go     a client
-//	caller.go, server.go                                              what handlers get, and where they are registered
-//	conn.go, frame.go, peer.go                                        lines, both directions of requests
-//	outgoing.go, message.go, incoming.go, batch.go                    requests that wait, messages
-//	pipe.go, writer.go, encode.go, answer.go                          what is written
+//	request.go, eras.go, exchange.go, server.go      a server's sessions, and where handlers are registered
+//	client.go, client_dial.go, client_child.go       a client
+//	caller.go                                        what handlers get
+//	conn.go, peer.go                                 both directions of requests
+//	outgoing.go, incoming.go, message.go, frame.go   requests that wait, messages, lines
+//	writer.go, encode.go                             what is written
 //
 // Where things stand:
 //
@@ -59,8 +59,8 @@
 //	a request is cancelled                          peer.cancelled (peer.go); one of ours: peer.send (peer.go)
 //	an error gets its code                          call.answer (incoming.go)
 //	a stream is resumed elsewhere                   Caller.Marks, Session.Resume (exchange.go)
-//	the input ends                                  Server.Serve (serve.go): Options.Drain, then ErrShutdown
-//	a session ends                                  Server.Serve (serve.go), Session.close (exchange.go)
+//	the input ends                                  Server.Serve (server.go): Options.Drain, then ErrShutdown
+//	a session ends                                  Server.Serve (server.go), Session.close (exchange.go)
 //	a server that Dial started is stopped           child.end (client_child.go)
 //	a malformed line is answered                    session.refuse (request.go), Client.refuse (client.go)
 package rpc

@@ -21,8 +21,8 @@
 //
 //	which status may follow which       CheckMove (task.go)
 //	a task has expired                  Task.Expired (task.go); its state deletes it (sqlite: dropExpired)
-//	how a task is stored, and checked   stored.go; a followed one is brought up to date by Task.Update (newer.go)
-//	how a task goes on the wire         wire.go; an error gets its code in WireError (errors.go)
+//	how a task is stored, and checked   stored.go; a followed one is brought up to date by Task.Update (stored.go)
+//	how a task goes on the wire         wire.go; an error gets its code in WireError (state.go)
 //	the keeper of a task has died       recover of packages sqlite and engine; Task.FailOrphan (stored.go)
 //	a dead worker's task is tried again Space.recover of package engine (a command's retry: package command)
 //	a lease is lost                     found by each state, reported by Shared.Heed

@@ -1,9 +1,13 @@
 package tasks
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -140,4 +144,109 @@ func (s *Times) UnmarshalJSON(text []byte) error {
 		*s = append(*s, sample)
 	}
 	return nil
+}
+
+// Input is what is typed into a running task, in one piece.
+// A View of package run sends it; the work receives it in the order in which it was sent.
+type Input struct {
+	Data   []byte `json:"data,omitempty"`
+	EOF    bool   `json:"eof,omitempty"`    // nothing follows: after Data, the input ends
+	Person bool   `json:"person,omitempty"` // a person has typed it, not a model: it may be a password
+	// Password is not 0 if Data is a password and a newline: it is the prompt that they answer
+	// (PasswordPrompt.At). They are not typed if the program no longer waits there, and masked if it prints
+	// them.
+	Password int64 `json:"password,omitempty"`
+
+	// The size of the terminal that the input comes from; 0 = as it was.
+	Columns int `json:"columns,omitempty"`
+	Rows    int `json:"rows,omitempty"`
+}
+
+// PasswordPrompt is a program's question for a line that its terminal does not show. It stays the same while
+// that line is awaited.
+type PasswordPrompt struct {
+	At   int64  `json:"at"`   // when it was noticed, in nanoseconds: no two prompts have the same
+	Text string `json:"text"` // the line before the cursor
+}
+
+// SamePrompt reports whether two prompts are the same; nil is none.
+func SamePrompt(a, b *PasswordPrompt) bool {
+	return a == b || a != nil && b != nil && a.At == b.At
+}
+
+// MaxInput is how much input a task that does not read it may have waiting, in bytes.
+const MaxInput = 64 << 10
+
+// These are errors of sending input.
+var (
+	ErrNoInput   = errors.New("it reads no input: only a tool with interactive: true or stdin: open does")
+	ErrInputFull = errors.New("the program has not read the last input: 64 KiB wait for it")
+	ErrInputEnd  = errors.New("its input has ended")
+)
+
+// maxLastOutput is how much of the end of its output the result of an aborted task shows.
+const maxLastOutput = mcp.MaxText
+
+// LastOutput returns the end of a log as content, for a task that was aborted and has no result. It says how
+// much is left out, even to clients that have already seen it.
+func LastOutput(ctx context.Context, log *partials.Log) (content []mcp.ContentBlock) {
+	var said strings.Builder
+	flush := func() {
+		if said.Len() > 0 {
+			content = append(content, mcp.Text(said.String()))
+			said.Reset()
+		}
+	}
+	end, shown := log.Size(), int64(0)
+	// if it fails, the part that could be read is shown.
+	_, _ = Tail(ctx, log, max(end-maxLastOutput, 0), func(b partials.Batch) error {
+		if left := b.Start - shown; left > 0 {
+			said.WriteString(shorten.LeftOut(left, "bytes", "") + "\n")
+		}
+		shown = b.End
+		for _, c := range b.Chunks() {
+			if c.Kind == partials.Item {
+				flush()
+				content = append(content, slices.Clone(c.Data))
+			} else {
+				said.Write(c.Plain())
+			}
+		}
+		return nil
+	})
+	flush()
+	return content
+}
+
+// TailBytes is how much of the end of the output is searched for a last line.
+const TailBytes = 4 << 10
+
+// LastLine returns the last line of a task's output that is not blank, if its end shows one.
+func (t *Task) LastLine(ctx context.Context) (line string) {
+	_, _ = Tail(ctx, t.Log, max(t.Log.Size()-TailBytes, 0), func(b partials.Batch) error {
+		line = cmp.Or(b.LastLine(), line)
+		return nil
+	})
+	return line
+}
+
+// tailPage is how many bytes are read at a time.
+const tailPage = 256 << 10
+
+// Tail passes what a log has after a position to write, and returns where that ends.
+func Tail(ctx context.Context, log *partials.Log, after int64,
+	write func(partials.Batch) error) (int64, error) {
+	for after < log.Size() {
+		b, next, err := log.ReadAt(ctx, after, tailPage)
+		if err != nil {
+			return after, err
+		}
+		if b.End > b.Start {
+			if err := write(b); err != nil {
+				return after, err
+			}
+		}
+		after = next
+	}
+	return after, nil
 }

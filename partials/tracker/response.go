@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"strconv"
 
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -109,4 +110,150 @@ func (t *Tracker) keep(method string, params []byte) {
 	if t.size += len(params) + messageBytes; t.end == Running && t.size <= t.bound {
 		t.early = append(t.early, earlyMessage{method, bytes.Clone(params)})
 	}
+}
+
+// Notification takes a notification from the server, and reports whether it belongs to the call.
+// Call it with every notification of the connection.
+func (t *Tracker) Notification(method string, params json.RawMessage) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.notification(method, params)
+}
+
+func (t *Tracker) notification(method string, params []byte) bool {
+	switch method {
+	case "notifications/tools/partial_result":
+		return t.toolResult(params)
+	case "notifications/progress":
+		return t.progress(params)
+	case "notifications/tasks/partial", "notifications/tasks/status", "notifications/tasks":
+		switch {
+		case t.taskID == "":
+			t.keep(method, params)
+		case method == "notifications/tasks/partial":
+			return t.partial(params)
+		default:
+			var s mcp.Task
+			_ = json.Unmarshal(params, &s) // a member of the wrong type reads as absent
+			if s.TaskID == t.taskID {
+				t.status(s.Status, s.StatusMessage)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// partial takes a notification of SEP-2679.
+func (t *Tracker) partial(params []byte) bool {
+	p := mcp.TaskPartial{Seq: -1}
+	for it := rawjson.Over(params); it.Next(); { // a member of the wrong type reads as absent
+		switch string(it.Name) {
+		case "taskId":
+			p.TaskID = rawjson.Unquote(it.Value)
+		case "seq":
+			if n, err := strconv.ParseInt(string(it.Value), 10, 64); err == nil {
+				p.Seq = n
+			}
+		case "content":
+			for item := rawjson.Over(bytes.Clone(it.Value)); rawjson.IsArray(it.Value) && item.Next(); {
+				p.Content = append(p.Content, item.Value)
+			}
+		}
+	}
+	switch {
+	case p.TaskID != t.taskID:
+		return false
+	case p.Seq < 0 || p.Seq > maxNumber || len(p.Content) == 0:
+		t.stats.Malformed++ // the next number shows the gap
+	default:
+		t.takeNumbered(sep2679, p.Seq, p.Content)
+	}
+	return true
+}
+
+// toolResult takes a notification of SEP-2998.
+func (t *Tracker) toolResult(params []byte) bool {
+	p := mcp.PartialToolResult{Seq: -1}
+	_ = json.Unmarshal(params, &p)
+	if len(t.o.Token) == 0 || !bytes.Equal(p.Token, t.o.Token) {
+		return false
+	}
+	if p.Seq < 0 || p.Seq > maxNumber {
+		t.stats.Malformed++
+		return true
+	}
+	if p.Final && t.uses(sep2998) {
+		t.seq.close(p.Seq)
+	}
+	t.takeNumbered(sep2998, p.Seq, p.Content)
+	return true
+}
+
+// progress takes a progress notification, with or without a partial result (PR #383).
+func (t *Tracker) progress(params []byte) bool {
+	var token, partial []byte
+	var progress float64
+	var err error
+	// Most have no partial result; decoding them would be a quarter of the cost of a notification.
+	for it := rawjson.Over(params); it.Next(); {
+		switch string(it.Name) {
+		case "progressToken":
+			token = it.Value
+		case "progress":
+			progress, err = strconv.ParseFloat(string(it.Value), 64)
+		case "partialResult":
+			partial = it.Value
+		}
+	}
+	if len(t.o.Token) == 0 || !bytes.Equal(token, t.o.Token) {
+		return false
+	}
+	var p *partialResult
+	if err == nil && partial != nil {
+		err = json.Unmarshal(partial, &p)
+	}
+	switch {
+	case err != nil:
+		t.stats.Malformed++
+	case p == nil:
+		t.seen.raise(progress)
+	case t.uses(pr383):
+		t.takePartialResult(progress, p)
+	}
+	return true
+}
+
+// partialResult is the content of a progress notification of PR #383.
+type partialResult struct {
+	Chunk struct {
+		Content []json.RawMessage `json:"content"`
+	} `json:"chunk"`
+	Append bool `json:"append"`
+	Last   bool `json:"lastChunk"`
+}
+
+// takePartialResult takes the content of PR #383 that came with a progress.
+func (t *Tracker) takePartialResult(progress float64, p *partialResult) {
+	if t.end != Running || t.last {
+		t.stats.Late++
+		return
+	}
+	// "The progress value MUST increase with each notification": one that does not increase is a duplicate,
+	// or late.
+	switch t.seen.take(progress) {
+	case seenBefore:
+		t.stats.Duplicates++
+		return
+	case tooLate:
+		t.stats.Late++
+		t.gap(Gap{From: t.seq.next, To: t.seq.next})
+		return
+	}
+	if !t.begun && p.Append {
+		t.gap(Gap{From: 0, To: 0}) // "append" means that there was something to append to
+	}
+	t.last = p.Last
+	t.seq.next++ // chunks are counted, since their numbers rise by steps of any size
+	t.emit(p.Chunk.Content, t.begun && !p.Append)
 }

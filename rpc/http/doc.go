@@ -20,7 +20,7 @@
 //     marks on the lines of a retained task: the task, the dialect, the position in the task's log and the dialect's count. So nothing of a
 //     stream need be retained except its task. Lines that are not in the log (any status but the last, the tool's progress, a request to the
 //     client) are not repeated. Before the first mark, and for a call that is not a task, MARK is the request's id: a client that comes back
-//     for an answer that is lost gets an error response that says so (lost.go).
+//     for an answer that is lost gets an error response that says so (exchange.go).
 //
 // A session is a row of the state (stored.go): what initialize said about the client, what it has subscribed
 // to, and the front that has it. Another front passes its requests on (forward.go), or opens the session
@@ -42,10 +42,10 @@
 //
 // Where things stand:
 //
-//	a request is routed                Server.serve (endpoint.go), and for a page Server.show (page.go)
-//	a request is let in                guard (guard.go), Server.admit (admit.go); which tokens are valid: package oauth
-//	headers agree with the body        headers.go, with arguments params.go
-//	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.holdBytes (bodies.go)
+//	a request is routed                Server.serve (endpoint.go), and for a page Server.show (download.go)
+//	a request is let in                guard (admit.go), Server.admit (admit.go); which tokens are valid: package oauth
+//	headers agree with the body        headers.go
+//	how many requests, how large       Server.enter (server.go), Server.read (post.go), Server.holdBytes (post.go)
 //	how many sessions                  Server.add (sessions.go)
 //	a JSON response or events          answer.respond (respond.go)
 //	the era of a POST                  isStateless (headers.go); of the message in it, package rpc once more

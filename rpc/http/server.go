@@ -90,7 +90,7 @@ type Server struct {
 	brief     map[*rpc.Session]struct{} // of single requests, in the stateless era
 	inFlight  places                    // requests that are being answered
 	waiting   places                    // requests that wait for something to happen
-	held      map[string]int64          // bytes of bodies in flight, by owner (bodies.go)
+	held      map[string]int64          // bytes of bodies in flight, by owner (post.go)
 	heldInAll int64
 	stopped   bool
 }

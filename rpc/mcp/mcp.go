@@ -272,3 +272,72 @@ type CancelledParams struct {
 	Reason    string          `json:"reason,omitempty"`
 	Meta      map[string]any  `json:"_meta,omitempty"`
 }
+
+// ElicitParams are the params of "elicitation/create" with a form (2025-06-18 client/elicitation).
+type ElicitParams struct {
+	Message         string          `json:"message"`
+	RequestedSchema json.RawMessage `json:"requestedSchema"` // an object with properties of primitive types
+	Meta            map[string]any  `json:"_meta,omitempty"`
+}
+
+// ElicitResult is what the user did with a question.
+type ElicitResult struct {
+	Action  ElicitAction    `json:"action"`
+	Content json.RawMessage `json:"content,omitempty"` // with ElicitAccept: an object that fits the schema
+}
+
+// ElicitAction is how the user answered.
+type ElicitAction string
+
+// The three ways to answer.
+const (
+	ElicitAccept  ElicitAction = "accept"
+	ElicitDecline ElicitAction = "decline"
+	ElicitCancel  ElicitAction = "cancel"
+)
+
+// Valid reports whether the action is one of the three.
+func (a ElicitAction) Valid() bool {
+	return a == ElicitAccept || a == ElicitDecline || a == ElicitCancel
+}
+
+// CodeResourceNotFound answers a request for an unknown resource in the handshake era (server/resources,
+// "Error Handling").
+const CodeResourceNotFound = -32002
+
+// MetaNext is the position after a resource's contents, from which to read on.
+const MetaNext = "runnel/next"
+
+// MetaSHA256 is the hash of a file, in hexadecimal, in the _meta of its link and of its contents.
+const MetaSHA256 = "runnel/sha256"
+
+// ResourcesCapability is capabilities.resources.
+type ResourcesCapability struct {
+	Subscribe   bool `json:"subscribe,omitempty"`
+	ListChanged bool `json:"listChanged,omitempty"`
+}
+
+// Resource is an entry of "resources/list".
+type Resource struct {
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"` // since 2025-06-18
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+	Size        int64  `json:"size,omitempty"` // in bytes; 0 = not known
+}
+
+// ResourceTemplate is an entry of "resources/templates/list".
+type ResourceTemplate struct {
+	URITemplate string `json:"uriTemplate"`
+	Name        string `json:"name"`
+	Title       string `json:"title,omitempty"`
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+}
+
+// ResourceParams are the params of "resources/read", "resources/subscribe", "resources/unsubscribe" and of
+// "notifications/resources/updated".
+type ResourceParams struct {
+	URI string `json:"uri"`
+}

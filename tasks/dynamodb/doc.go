@@ -55,5 +55,5 @@
 //	its tasks are not ended if it has come back meanwhile          space.unrenewed (lease.go)
 //	what was stored without an answer is not stored twice          settled (call.go), space.append (output.go)
 //	a throttled or conflicting request is sent again               space.try (call.go)
-//	a newer runnel has changed the items                           space.check (open.go), with each renewal of the lease
+//	a newer runnel has changed the items                           space.check (state.go), with each renewal of the lease
 package dynamodb

@@ -4,13 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
@@ -78,3 +86,194 @@ func (s *server) Connect(ctx context.Context) error {
 
 // Disconnect implements engine.Engine. There is no connection to close.
 func (s *server) Disconnect() {}
+
+// Options of a State.
+type Options struct {
+	Table    string
+	Region   string // "" = that of the AWS configuration
+	Endpoint string // the URL of a server other than AWS; "" = that of the region
+	Prefix   string // begins all partition keys; "" = runnel
+	engine.Options
+}
+
+// Parse makes Options of a URL: dynamodb://TABLE[?region=R&endpoint=URL&prefix=P]. Credentials are never part
+// of it: they come from the standard chain of AWS, which is the environment, the shared config and
+// credentials files, and the role of the machine.
+func Parse(state string) (Options, error) {
+	var o Options
+	form := engine.URLForm{
+		Schemes: []string{"dynamodb"}, Example: "dynamodb://TABLE?region=eu-central-1",
+		Secrets: "set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or give the machine a role",
+		Options: map[string]*string{"region": &o.Region, "endpoint": &o.Endpoint, "prefix": &o.Prefix},
+	}
+	u, err := form.Parse(state)
+	switch {
+	case err != nil:
+		return o, err
+	case !tableName().MatchString(u.Host) || strings.Trim(u.Path, "/") != "":
+		return o, errors.New("the URL of the state names a table, of 3 to 255 letters, digits, -, _ and " +
+			".: use one such as " + form.Example)
+	case o.Region != "" && !engine.IsToken(o.Region):
+		return o, errors.New("region= is not the name of a region, such as eu-central-1")
+	}
+	o.Table = u.Host
+	if e, err := url.Parse(o.Endpoint); o.Endpoint != "" &&
+		(err != nil || e.User != nil || e.Host == "" || e.Scheme != "http" && e.Scheme != "https") {
+		return o, errors.New("endpoint= is not a URL without credentials, such as http://127.0.0.1:8000")
+	}
+	return o, nil
+}
+
+// tableName matches the names that AWS allows.
+var tableName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[a-zA-Z0-9_.-]{3,255}$`)
+})
+
+// schema is the version of the items in the table.
+const schema = 1
+
+// Open implements engine.Engine.
+func (s *server) Open(ctx context.Context, of *engine.Space) (engine.Driver, engine.Queue, error) {
+	sp := &space{of: of, server: s, root: s.o.Prefix + ":" + of.Name + ":", last: rand.Uint64N(placeStep)}
+	found, err := sp.version(ctx)
+	if err == nil && found == "" {
+		first := with(sp.key("schema", "schema"), item{"version": number(schema)})
+		// Another process was quicker.
+		if err = sp.write(ctx, sp.putNew(first)); err == nil || isCondition(err) {
+			found, err = sp.version(ctx)
+		}
+	}
+	if err == nil {
+		err = engine.CheckSchema(sp.where(), found, strconv.Itoa(schema))
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return sp, nil, nil
+}
+
+// version returns the version of the items in the table; "" for a new one.
+func (sp *space) version(ctx context.Context) (string, error) {
+	i, err := sp.get(ctx, sp.key("schema", "schema"))
+	if err != nil || i == nil {
+		return "", err
+	}
+	if n, ok := i["version"].(*types.AttributeValueMemberN); ok {
+		return n.Value, nil
+	}
+	return "unknown", nil
+}
+
+// check finds out whether the table still has the version that this runnel knows.
+func (sp *space) check(ctx context.Context) error {
+	found, err := sp.version(ctx)
+	if err != nil {
+		return err
+	}
+	switch found {
+	case strconv.Itoa(schema):
+		err = nil
+	case "":
+		err = engine.Removed(sp.where())
+	default:
+		err = engine.Newer(sp.where())
+	}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.unusable = err
+	return err
+}
+
+// space is the engine.Driver: an owner's items.
+type space struct {
+	of     *engine.Space // not embedded, so that the compiler finds methods that are missing here
+	server *server
+	root   string // PREFIX:OWNER:
+	last   uint64 // the last bits of a place, which are this process's own
+
+	mu    sync.Mutex
+	place uint64 // of the newest task
+	beat  int64  // of the lease
+	// Why nothing may be written: the table was emptied, or changed by a newer runnel.
+	unusable error
+	seen     map[string]pulse // by process
+	looked   time.Time        // when they were last looked at
+}
+
+// usable returns an error if nothing may be written.
+func (sp *space) usable() error {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.unusable
+}
+
+// placeStep is how many nanoseconds share a place number. Processes that make tasks in the same step differ
+// in its last bits.
+const placeStep = 1 << 10
+
+// placeNow returns the next place in the order of tasks. It follows the time, so that recent tasks can be
+// counted, and rises with each task.
+func (sp *space) placeNow() uint64 {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.place = max(uint64(sp.of.Now().UnixNano())/placeStep*placeStep+sp.last, sp.place+placeStep)
+	return sp.place
+}
+
+// placeKey returns the key of a place. Its sort key is hexadecimal with a fixed length, so that numbers sort
+// as text.
+func (sp *space) placeKey(place uint64) item { return sp.key("tasks", placeText(place)) }
+
+func placeText(place uint64) string { return fmt.Sprintf("%016x", place) }
+
+// expiry is when DynamoDB may delete a task's items, in seconds since 1970. It does so within some days.
+func (sp *space) expiry(t *tasks.Task) types.AttributeValue {
+	return number(sp.of.Now().Add(sp.of.Lifetime(t)).Unix())
+}
+
+// pulse is the state of another process's lease, as this one has last seen it.
+type pulse struct {
+	beat  int64
+	since time.Time // when the number was first seen
+}
+
+// key returns a key of the table: a partition of the owner, and a place in it.
+func (sp *space) key(partition, sort string) item {
+	return item{"pk": text(sp.root + partition), "sk": text(sort)}
+}
+
+const (
+	// mostCounted is how many tasks Check counts at most, since each costs money.
+	mostCounted = 10_000
+	// lately is the age up to which Check takes a lease for that of a living runnel. It is generous, since
+	// clocks differ.
+	lately = time.Minute
+)
+
+// Check implements engine.Driver.
+func (sp *space) Check(ctx context.Context) (string, error) {
+	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)},
+		mostCounted)
+	if err != nil {
+		return "", err
+	}
+	all, err := sp.count(ctx, span{partition: "tasks"}, mostCounted)
+	if err != nil {
+		return "", err
+	}
+	alive, err := sp.count(ctx, span{partition: "alive", filter: "#renewed > :then",
+		values: item{":then": number(sp.of.Now().Add(-lately).Unix())}}, mostCounted)
+	if err != nil {
+		return "", err
+	}
+	more := ""
+	if all >= mostCounted {
+		more = " or more"
+	}
+	report := fmt.Sprintf("tasks: %d%s, not ended: %d, runnels: %d", all, more, live, alive)
+	// An error means that the credentials do not allow the question.
+	if on, err := sp.expiresItems(ctx); err == nil && !on {
+		report += "; nothing of them is ever deleted: turn the table's time to live on, for the attribute expires"
+	}
+	return report, nil
+}

@@ -36,12 +36,12 @@
 //	a lease is renewed                                             Space.Renew (lease.go), which calls Driver.Lease of the engine
 //	one process of an owner sweeps for all                         Space.SweepInTurn (lease.go); Driver.Sweeps says which
 //	a process counts as gone                                       its lease has run out, and is not renewed: Space.Sweep (lease.go)
-//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by Space.Heed (heed.go)
-//	the tasks of a process that is gone are ended                  Space.recover (recover.go)
+//	this process has lost its lease, or one of its tasks           Space.Renew (lease.go), backing.lose (backing.go); reported by Space.Heed (shared.go)
+//	the tasks of a process that is gone are ended                  Space.recover (take.go)
 //	the plain calls of one, which workers run, too                 Space.leaveWithFront, Space.endLeft (queue.go)
 //	what was stored without an acknowledgement is stored once      backing.store, backing.settle (backing.go)
-//	head and tail of a long log, numbers of segments               backing.collect (batch.go)
+//	head and tail of a long log, numbers of segments               backing.collect (backing.go)
 //	what is stored is what runnel could have written               Record.Check (record.go)
 //	a task that waits is ended, or shown again                     Space.tend (queue.go), by any process; Space.Watch, by who follows it
-//	the task of a dead worker waits again                          Space.recover (recover.go), Space.waitAgain (queue.go); its output continues: backing.resume
+//	the task of a dead worker waits again                          Space.recover (take.go), Space.waitAgain (queue.go); its output continues: backing.resume
 package engine

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 
 	"runnel/tasks"
 )
@@ -158,3 +161,79 @@ type Engine interface {
 
 // defaultPace lets lines that come one by one be stored together.
 const defaultPace = 50 * time.Millisecond
+
+// Options are those of a State in any engine.
+type Options struct {
+	Limits tasks.Limits // for each owner, over all processes
+	Calls  bool         // also finds running calls without a handle: for people, never for clients
+	Log    zerolog.Logger
+	// Recovered is called with each task that this process has ended because its keeper was gone, except
+	// those of workers, which are reported where they were offered. It must not block; nil = nothing is
+	// called.
+	Recovered func(t *tasks.Task)
+	// The shortest time between two writes of a task's output, unless there is much; 0 = 50 ms.
+	Pace time.Duration
+
+	Now func() time.Time // nil = time.Now
+}
+
+// process is what a State and its spaces know about this process.
+type process struct {
+	Options
+	Keeper string // its name
+}
+
+// shows reports whether a task is visible.
+func (p *process) shows(r *Record) bool {
+	return r != nil && !r.Expired(p.Now()) && (!r.Hidden || p.Calls || r.Damage != nil)
+}
+
+// Lifetime returns how long what is stored of a task is kept.
+func (p *process) Lifetime(t *tasks.Task) time.Duration {
+	if t.TTL > forever {
+		return forever
+	}
+	return max(t.TTL-p.Now().Sub(t.CreatedAt)+graceTTL, time.Second)
+}
+
+const (
+	// forever is a ttl beyond any need.
+	forever = 10 * 365 * 24 * time.Hour
+	// graceTTL is how long what belongs to a task outlives it, since its end may still be being stored.
+	graceTTL = time.Minute
+)
+
+// URLForm is how an engine's URLs of states look: SCHEME://PLACE?NAME=VALUE&...
+type URLForm struct {
+	Schemes []string
+	Example string
+	Secrets string             // says where credentials belong: never in a URL
+	Options map[string]*string // where values go, by name; that of prefix is checked
+}
+
+// Parse parses a URL. The caller checks its place. No error shows a part of it that may be a password.
+func (f *URLForm) Parse(state string) (*url.URL, error) {
+	u, err := url.Parse(state)
+	switch {
+	case err != nil:
+		return nil, errors.New("the state is not a URL such as " + f.Example)
+	case !slices.Contains(f.Schemes, u.Scheme):
+		return nil, fmt.Errorf("the state has the scheme %s: use %s://", u.Scheme,
+			strings.Join(f.Schemes, ":// or "))
+	case u.User != nil:
+		return nil, errors.New("the URL of a state holds no credentials: " + f.Secrets)
+	}
+	for name, values := range u.Query() {
+		value := f.Options[name]
+		if value == nil {
+			known := slices.Sorted(maps.Keys(f.Options))
+			return nil, fmt.Errorf("the URL of the state has the option %.32q: known are %s; %s", name,
+				strings.Join(known, ", "), f.Secrets)
+		}
+		*value = values[0]
+	}
+	if prefix := *f.Options["prefix"]; prefix != "" && !IsToken(prefix) {
+		return nil, fmt.Errorf("prefix=%.80s: use up to 64 letters, digits, - and _", prefix)
+	}
+	return u, nil
+}

@@ -15,5 +15,5 @@
 //	a page of a log                   server.readResource, AppendText (resources.go)
 //	a change is announced             server.watchLog (subscribe.go), subscription.follow (listen.go)
 //	what a subscription announces     subscription.watchAll (listen.go)
-//	a resource does not exist         NotFound (uri.go)
+//	a resource does not exist         NotFound (serve.go)
 package logs

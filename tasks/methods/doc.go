@@ -1,6 +1,6 @@
 // Package methods answers clients about their tasks: the tasks methods of the handshake protocols
 // (handshake.go) and of the tasks extension (stateless.go), and runnel/tasks/variables of both
-// (variables.go). They stand on the Runner of package run, which keeps owners apart and finds a task wherever
+// (methods.go). They stand on the Runner of package run, which keeps owners apart and finds a task wherever
 // it runs.
 //
 //	request ─▶ a limit, the era's rule (methods.go) ─▶ handler ─▶ Runner ─▶ answer
@@ -10,7 +10,7 @@
 //
 // Where things stand:
 //
-//	a client has shown that it can do tasks     Used (client.go)
+//	a client has shown that it can do tasks     Used (methods.go)
 //	a method needs the tasks extension          NeedTasks (stateless.go)
 //	tasks/result waits, and asks                handshake.go, View.Relay of package run
 //	tasks/update brings answers                 stateless.go, then Runner.Answer of package run

@@ -52,7 +52,7 @@
 //	a task that waits is one worker's                              space.Take (write.go): the record decides; the queue is a hint
 //	a worker finds what waits                                      State.Next (next.go)
 //	a worker that takes one task after the other stays in line     standing (standing.go)
-//	what a consumer has passed reaches a worker all the same       space.Reach (passed.go), when its process sweeps
+//	what a consumer has passed reaches a worker all the same       space.Reach (queue.go), when its process sweeps
 //	an offer that is not runnel's is refused                       space.offered (next.go)
 //	a stream is made, checked and brought to this version          space.openStream (open.go)
 //	the servers have lost the streams                              space.restore (open.go) makes them; Space.Sweep ends what is lost

@@ -39,7 +39,7 @@
 //	keeper   the process that runs a task, as its lease in alive names it
 //	place    of a task in the order of all: its score in tasks
 //	script   one change; common.lua stands before each
-//	trouble  what the server refuses, in words for people (trouble.go)
+//	trouble  what the server refuses, in words for people (call.go)
 //
 // Where things stand:
 //

@@ -26,11 +26,11 @@
 //
 // Where things stand:
 //
-//	a line becomes a request                  Transport.send (transport.go), link.headersOf (headers.go)
-//	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (tries.go)
+//	a line becomes a request                  Transport.send (transport.go), link.headersOf (link.go)
+//	a stream is resumed, or sent again        request.exchange, request.resumes, request.harmless (request.go); how long: tries (request.go)
 //	a response with an error status           request.refused (request.go)
 //	nothing is served at the URL              Dial, servesMCP (dial.go)
 //	credentials go to no other server         sameServer (link.go)
-//	arguments that are also headers           link.learn (headers.go), package headers
+//	arguments that are also headers           link.learn (link.go), package headers
 //	a request is cancelled                    Transport.cancel (transport.go)
 package httpclient
