@@ -3,7 +3,7 @@
 //
 //	Here    config, tools, other servers, state, limits, and a session with itself (here.go, state.go)
 //	Hosts   the entries in the files of hosts, started as the host would (hosts.go)
-//	Server  another server, in both eras (server.go)
+//	Server  another server, in both eras (doctor.go)
 //
 // Goroutines: one for each other server that Here starts; it waits for them. It has no locks.
 package doctor
@@ -19,6 +19,9 @@ import (
 
 	"runnel/internal/serve"
 	"runnel/internal/term"
+	"runnel/rpc"
+	"runnel/rpc/mcp"
+	"runnel/tools/remote"
 )
 
 // Doctor checks what runnel needs, and writes a line about each thing to Setup.Stdout. Each of Here, Hosts
@@ -69,4 +72,51 @@ var checkTime = 30 * time.Second
 
 func checking(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, checkTime, fmt.Errorf("no answer within %v", checkTime))
+}
+
+// Dialer connects to a server.
+type Dialer func(context.Context, rpc.DialOptions) (*rpc.Client, error)
+
+// Server checks another server, which it tries in both eras. One of them is enough.
+func (d *Doctor) Server(ctx context.Context, dial Dialer) {
+	d.fine("version", "runnel %s", serve.Version())
+	fails := map[string]error{}
+	versions := []string{mcp.NewestHandshake().Name, mcp.Versions[len(mcp.Versions)-1].Name}
+	for _, version := range versions {
+		if said, err := d.tryServer(ctx, dial, version); err != nil {
+			fails[version] = err
+		} else {
+			d.fine(version, "%s", said)
+		}
+	}
+	for _, version := range versions {
+		switch err := fails[version]; {
+		case len(fails) == len(versions):
+			d.bad(version, "%v", err)
+		case err != nil:
+			d.print("no   ", version, "not spoken: %v", err)
+		}
+	}
+}
+
+// tryServer asks another server for its tools.
+func (d *Doctor) tryServer(ctx context.Context, dial Dialer, version string) (said string, err error) {
+	ctx, cancel := checking(ctx)
+	defer cancel()
+	began := time.Now()
+	info := mcp.Implementation{Name: "runnel doctor", Version: serve.Version()}
+	client, err := dial(ctx, rpc.DialOptions{Version: version, Info: info, Log: d.Logger()})
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = client.Close() }() // how the connection ends does not matter
+	tools, err := remote.ListTools(ctx, client)
+	if err != nil {
+		return "", err
+	}
+	server := client.Server()
+	name := term.Printable(strings.TrimSpace(server.Name + " " + server.Version))
+	return fmt.Sprintf("%s, protocol %s, %s, %d ms", name, client.Version().Name,
+		term.Count(len(tools), "tool"),
+		time.Since(began).Milliseconds()), nil
 }

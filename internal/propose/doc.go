@@ -15,6 +15,6 @@
 //	what deploys or deletes needs confirmation    judge (judge.go)
 //	what is left out is listed, with the reason   Propose (propose.go), neverEnds (judge.go)
 //	progress in the output of known programs      progressOf (judge.go)
-//	what gets a sandbox, and with which caches    Tool.confine (sandbox.go)
+//	what gets a sandbox, and with which caches    Tool.confine (tool.go)
 //	a tool becomes YAML                           Tool.write (tool.go)
 package propose

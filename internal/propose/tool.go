@@ -1,7 +1,9 @@
 package propose
 
 import (
+	"cmp"
 	"encoding/json"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -167,4 +169,113 @@ func describe(said string, command, body []string) string {
 		text = string(r[:most-3]) + "..."
 	}
 	return text
+}
+
+// reports are the files that known programs leave where they run, and that a model wants to see: coverage as
+// one page or one file, and the screenshots of browsers.
+var reports = []struct {
+	runs  func() *regexp.Regexp
+	files []string
+}{
+	{pattern(`\bplaywright +test\b`),
+		[]string{"test-results/**/*.png", "playwright-report/index.html"}},
+	{pattern(`\bcypress +run\b`), []string{"cypress/screenshots/**/*.png"}},
+	{pattern(`\b(vitest|jest)\b.*--coverage|\bvitest +(run +)?--coverage|\b(nyc|c8)\b`),
+		[]string{"coverage/index.html", "coverage/lcov-report/index.html", "coverage/lcov.info"}},
+	{pattern(`\bpytest\b.*--cov\b`), []string{"htmlcov/index.html", "coverage.xml"}},
+	{pattern(`\bcoverage +html\b`), []string{"htmlcov/index.html"}},
+}
+
+// written finds the file that a program of Go writes its coverage or a page about it to.
+var written = pattern(`\bgo +test\b.*-coverprofile[= ]([A-Za-z0-9_./-]+)|\bgo +tool +cover\b.*-o[= ]([A-Za-z0-9_./-]+)`)
+
+// artifactsOf returns the patterns of the files that what a tool runs leaves in its directory.
+func artifactsOf(runs string) (files []string) {
+	for _, r := range reports {
+		if r.runs().MatchString(runs) {
+			files = append(files, r.files...)
+		}
+	}
+	for _, found := range written().FindAllStringSubmatch(runs, -1) {
+		name := strings.TrimPrefix(found[1]+found[2], "./")
+		if !strings.HasPrefix(name, "/") && !slices.Contains(strings.Split(name, "/"), "..") {
+			files = append(files, name)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
+}
+
+// Caches returns the directories that a program keeps outside of projects and must be able to change, such as
+// those of go, npm or cargo, by the program's name.
+type Caches func(program string) []string
+
+// confinedWords are the first words of names of tools that need nothing but the project and their caches.
+var confinedWords = set("test tests check lint fmt format vet build compile clippy typecheck types tsc style spell coverage unit verify race bench benchmark all")
+
+// outsideBody matches scripts that need the network, or programs that run outside of them.
+var outsideBody = pattern(`\b(docker|podman|docker-compose|kubectl|vagrant|curl|wget|ssh|scp|rsync|sudo|git +(clone|fetch|pull|submodule)|` +
+	`(npm|pnpm|yarn|bun) +(install|ci|i|add|update)|npx|pnpx|bunx|(pip|pip3|uv|poetry|pdm|gem|bundle|composer|cargo|go|mix|apt|apt-get|brew) +(install|get|sync|update|add|fetch)|` +
+	`testcontainers)\b`)
+
+// browserBody matches scripts that start a browser, which talks to itself through unix sockets.
+var browserBody = pattern(`\b(playwright +test|puppeteer|cypress|chromium|chrome|firefox)\b`)
+
+// programsOf are programs with caches, and the files by which a project that starts them is known.
+var programsOf = []struct {
+	program string
+	files   []string
+}{
+	{"go", []string{"go.mod"}},
+	{"golangci-lint", []string{".golangci.yml", ".golangci.yaml", ".golangci.toml", ".golangci.json"}},
+	{"npm", []string{"package.json"}},
+	{"pnpm", []string{"pnpm-lock.yaml"}},
+	{"yarn", []string{"yarn.lock"}},
+	{"cargo", []string{"Cargo.toml"}},
+	{"uv", []string{"uv.lock"}},
+	{"poetry", []string{"poetry.lock"}},
+	{"mvn", []string{"pom.xml"}},
+	{"gradle", []string{"build.gradle.kts", "build.gradle", "settings.gradle.kts", "settings.gradle"}},
+}
+
+// confine gives a tool a sandbox if it seems to need nothing else. all: its runner may start whatever the
+// project has.
+func (t *Tool) confine(d dir, runner string, all bool, caches Caches) {
+	words := split(strings.TrimPrefix(t.Name, runner+"_"))
+	starts := strings.Join(t.Command, " ") + "\n" + t.body
+	browser := browserBody().MatchString(starts)
+	reaches := slices.ContainsFunc(words,
+		func(w string) bool { return w == "e2e" || w == "integration" || w == "acceptance" })
+	if caches == nil || t.Confirm || len(words) == 0 || outsideBody().MatchString(starts) ||
+		(!confinedWords()[words[0]] || reaches) && !browser {
+		return
+	}
+	t.Sandboxed, t.Browser = true, browser
+	own := map[string]string{"mvnw": "mvn", "gradlew": "gradle"}[path.Base(t.Command[0])]
+	own = cmp.Or(own, t.Command[0])
+	for _, p := range programsOf {
+		if p.program == own || all && d.has(p.files...) {
+			t.Write = append(t.Write, caches(p.program)...)
+		}
+	}
+}
+
+// sandbox writes the value of the tool's key of that name.
+func (t *Tool) sandbox() string {
+	if len(t.Write) == 0 && !t.Browser {
+		return "true"
+	}
+	paths := []string{"."}
+	for _, path := range t.Write {
+		if strings.HasPrefix(path, "~/") && plainWord().MatchString(path[2:]) {
+			paths = append(paths, path)
+		} else {
+			paths = append(paths, word(path))
+		}
+	}
+	value := "{write: [" + strings.Join(paths, ", ") + "]"
+	if t.Browser { // the sockets of docker, of a desktop and of its keyring are there
+		value += ", unixSockets: all, hide: [/run, /tmp/.X11-unix]"
+	}
+	return value + "}"
 }

@@ -4,7 +4,7 @@
 //
 //	selftest.go   echo, stream, sleep, fail and others, which runnel's own tests and benchmarks call
 //	fixtures.go   the tools that the conformance suite expects
-//	written.go    how a tool is made from a function, and how it waits
+//	selftest.go   how a tool is made from a function, and how it waits
 //
 // Goroutines: a fixture that asks several questions at once has one for each. It has no locks.
 package selftest

@@ -1,7 +1,7 @@
 // Package system hides differences between Unix and Windows in files, pipes and this process. It knows
 // nothing about runnel. Each function has its Unix half in a file *_unix.go and its Windows half in
 // *_windows.go, with the same comment; children and their
-// groups are in tools/process. NearestDir (dir.go) is the same on both.
+// groups are in tools/process. NearestDir (read.go) is the same on both.
 //
 //	rooms ─▶ system ─▶ golang.org/x/sys/unix
 //	                └▶ golang.org/x/sys/windows

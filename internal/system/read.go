@@ -63,3 +63,14 @@ func (d Dir) Open(name string) (fs.File, error) {
 	}
 	return os.OpenFile(filepath.Join(string(d), filepath.FromSlash(name)), os.O_RDONLY|NoWait, 0)
 }
+
+// NearestDir is a directory, or the nearest above it that exists: it says whether the directory could be made
+// and written.
+func NearestDir(dir string) string {
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return dir
+		}
+		dir = filepath.Dir(dir)
+	}
+}

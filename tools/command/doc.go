@@ -25,7 +25,7 @@
 //	which arguments a tool accepts                        Parse (package inputs)
 //	how a command ended, and the result that says so      record.outcome, outcome.result (outcome.go)
 //	output becomes structured content                     outcome.structured (outcome.go)
-//	secrets are masked in output                          textStream.take (record.go), masks.go
-//	what was drawn on a terminal becomes a result         drawn (drawn.go), with package terminal
+//	secrets are masked in output                          textStream.take and masks (record.go)
+//	what was drawn on a terminal becomes a result         drawn (record.go), with package terminal
 //	progress is found in output                           progressMarks.scan (progressmarks.go)
 package command

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"sync/atomic"
 
@@ -8,6 +9,7 @@ import (
 	"runnel/partials"
 	"runnel/tools"
 	"runnel/tools/config"
+	"runnel/tools/secrets"
 	"runnel/tools/terminal"
 	"runnel/tools/text"
 )
@@ -219,4 +221,80 @@ func (s *textStream) append(text []byte, ends []int) {
 		begin = end
 	}
 	s.gone = s.r.out.Log().Append(s.r.ctx, s.chunks...) != nil
+}
+
+// drawn gives the result of a command what stands on its terminal in the end, while the log gets all that it
+// has printed. It masks secrets by itself, since the log's text has no moves of the cursor.
+type drawn struct {
+	stream   *textStream
+	terminal terminal.Drawn
+	hidden   masks
+}
+
+func newDrawn(s *textStream, rows int) *drawn {
+	d := &drawn{stream: s, hidden: s.r.masks()}
+	d.terminal.Rows = rows
+	d.terminal.Take = func(line []byte, at int64) {
+		s.kept.SkipTo(at)
+		d.keep(d.hidden.write(line))
+	}
+	return d
+}
+
+// write takes output as the terminal gets it.
+func (d *drawn) write(text []byte) { d.terminal.Write(text, d.stream.plain) }
+
+// end passes on what stands on the screen.
+func (d *drawn) end() {
+	d.terminal.End()
+	d.keep(d.hidden.flush())
+}
+
+func (d *drawn) keep(text []byte) { _, _ = d.stream.kept.Write(text) } // never fails
+
+// masks masks the secrets of one stream of output: those of the config, and the passwords that were typed
+// while the command ran.
+type masks struct {
+	config *secrets.Stream // nil = there are none
+	typed  *secrets.Stream // nil = none has been typed
+	set    *secrets.Set    // which typed is of
+	latest *atomic.Pointer[secrets.Set]
+}
+
+func (m *masks) write(text []byte) []byte {
+	text = m.config.Write(text)
+	if set := m.latest.Load(); set != m.set {
+		before := bytes.Clone(m.typed.Flush())
+		m.set, m.typed = set, set.Stream()
+		return append(before, m.typed.Write(text)...)
+	}
+	return m.typed.Write(text)
+}
+
+// flush returns what was held back at the end of the text.
+func (m *masks) flush() []byte {
+	text := bytes.Clone(m.typed.Write(m.config.Flush()))
+	return append(text, m.typed.Flush()...)
+}
+
+// maxTyped is how many typed passwords of a call are masked, the latest ones.
+const maxTyped = 8
+
+// typedPasswords are the passwords that were typed for a call. One goroutine adds to them.
+type typedPasswords struct {
+	values []string
+	set    atomic.Pointer[secrets.Set]
+}
+
+// add has a password masked from now on, if it is one that can be: a short one would be masked in much that
+// is none.
+func (t *typedPasswords) add(password string) {
+	if secrets.CheckValue(password) != nil {
+		return
+	}
+	t.values = append(t.values, password)
+	t.values = t.values[max(0, len(t.values)-maxTyped):]
+	if set, err := secrets.New(t.values, nil); err == nil {
+		t.set.Store(set)
+	}
 }

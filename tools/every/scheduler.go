@@ -2,6 +2,11 @@ package every
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,7 +14,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"runnel/internal/pause"
+	"runnel/rpc/mcp"
+	"runnel/tasks"
 	"runnel/tasks/run"
+	"runnel/tools/config"
+	"runnel/tools/schema"
 )
 
 // late is how late a start may be: what takes longer is a machine that slept, or a clock that was set, and
@@ -142,4 +151,114 @@ func (e *Entry) latest(from, now time.Time) (due time.Time, missed bool) {
 		due = t
 	}
 	return due, due.IsZero() || first.Before(due)
+}
+
+// claim is what the processes of a state share about an entry.
+type claim struct {
+	At   time.Time `json:"at"`   // the latest time that was taken
+	Task string    `json:"task"` // the one that was started last
+}
+
+// setBack is how far a clock may be set back, or be behind another machine's, so that a time which was taken
+// does not come again. Beyond that, the clock that took it was wrong: a claim from years ahead would stop the
+// entry for ever.
+const setBack = 3 * time.Hour
+
+// errTaken says that another process has taken the time, or that it came before the clock was set back.
+var errTaken = errors.New("the time is taken")
+
+// fire starts the tool of an entry, if no other process has done so, and if what it started last has ended.
+func (s *Scheduler) fire(ctx context.Context, e *Entry, due, now time.Time) {
+	id := tasks.NewID(now)
+	log := s.log.With().Str("tool", e.Tool).Time("due", due).Logger()
+	var runs string // the task that still runs
+	err := s.runner.Tally(ctx, e.key(), func(old []byte) ([]byte, error) {
+		next := claim{due.UTC(), id}
+		runs = ""
+		var before claim
+		if json.Unmarshal(old, &before) == nil {
+			if !before.At.Before(due) && before.At.Before(now.Add(setBack)) {
+				return nil, errTaken
+			}
+			switch t, err := s.runner.Head(ctx, before.Task); {
+			case errors.Is(err, tasks.ErrNotFound): // it was deleted, or its process died before it was there
+			case err != nil:
+				return nil, err
+			case !t.Status.Terminal():
+				runs, next.Task = before.Task, before.Task
+			}
+		}
+		return json.Marshal(next)
+	})
+	switch {
+	case errors.Is(err, errTaken), err != nil && ctx.Err() != nil:
+	case err != nil:
+		log.Error().Err(err).Msg("this tool was not started: the state does not say whether another " +
+			"runnel has done so")
+	case runs != "":
+		log.Warn().Str("taskId", runs).
+			Msg("this tool was not started: the task from the time before still runs")
+	default:
+		if err := s.starter.StartTask(ctx, id, e.Tool, e.Arguments); err != nil {
+			log.Error().Err(err).Msg("this tool was not started")
+			return
+		}
+		log.Info().Str("taskId", id).Msg("started by the clock")
+	}
+}
+
+// Entry is a tool that starts by itself.
+type Entry struct {
+	Tool      string
+	Cron      string
+	Arguments json.RawMessage // an object
+	Place     string          // keeps equal tools apart on a state: the directory of the config; "" on servers
+
+	schedule *config.Schedule
+}
+
+// All returns the entries of a config, in the order of their names. specs describe its tools. The error joins
+// those of all entries, each with its place in the file: their arguments must be those of the tools.
+func All(c *config.Config, specs []mcp.Tool, place string) ([]Entry, error) {
+	var list []Entry
+	var errs []error
+	for i := range specs {
+		name := specs[i].Name
+		e := c.Tools[name].Every
+		if e == nil {
+			continue
+		}
+		parsed, err := config.ParseCron(e.Cron)
+		if err != nil {
+			continue // config.Command.Complete has said so
+		}
+		arguments := json.RawMessage("{}")
+		if len(e.With) > 0 {
+			arguments = e.With
+		}
+		checker := schema.New(specs[i].InputSchema, "")
+		if checker.Compile() == nil { // else the schema is reported, too
+			if arguments, err = checker.Fit(arguments); err != nil {
+				errs = append(errs, c.Locate(config.Join("tools", name), &config.Error{Key: "every",
+					Problem: fmt.Sprintf("it cannot start with these arguments: %v", err),
+					Allowed: "every: {cron: ..., with: {...}} with the arguments that the tool requires"}))
+				continue
+			}
+		}
+		list = append(list, Entry{Tool: name, Cron: e.Cron, Arguments: arguments, Place: place,
+			schedule: parsed})
+	}
+	return list, config.JoinErrors(errs)
+}
+
+// same reports whether two entries are equal, so that one can go on as the other.
+func (e *Entry) same(other *Entry) bool {
+	return e.Tool == other.Tool && e.Cron == other.Cron && e.Place == other.Place &&
+		slices.Equal(e.Arguments, other.Arguments)
+}
+
+// key is the id of the value that the processes of a state share about the entry.
+func (e *Entry) key() string {
+	sum := sha256.Sum256([]byte(e.Place + "\x00" + e.Tool))
+	return "every-" + hex.EncodeToString(sum[:16])
 }

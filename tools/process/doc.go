@@ -20,7 +20,7 @@
 // Where things stand:
 //
 //	a child has run for too long, or said nothing   Child.watch (child.go), patience (patience.go)
-//	which variables a child gets                    Environ (environ.go)
+//	which variables a child gets                    Environ (program.go)
 //	a child is killed, to the last grandchild       Child.stop (child.go), family.end (family.go), family.signal (family_unix.go, family_windows.go)
 //	who has left the group is found                 strays (system_linux.go)
 //	this program was killed                         keepGuard (guard.go)

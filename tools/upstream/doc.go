@@ -26,12 +26,12 @@
 //
 // Where things stand:
 //
-//	a server is started, or reached    link.dial (dial.go)
+//	a server is started, or reached    link.dial (link.go)
 //	a server that hangs is noticed     silence.watch (hung.go)
 //	a server that ended is noticed     Server.serve (server.go)
 //	either is started again            Server.run (server.go)
 //	what does not pass as it is        the table in pass.go
 //	a method that runnel lacks         Set.other, Set.otherNotice (forward.go), link.notification, link.request (link.go)
-//	runnels in a circle                hops (hops.go), Set.Came (set.go)
+//	runnels in a circle                hops (pass.go), Set.Came (set.go)
 //	a worker's servers ask             Set.ServeOthers (set.go), link.asks (link.go)
 package upstream

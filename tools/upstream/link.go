@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,10 +16,12 @@ import (
 	"runnel/internal/pause"
 	"runnel/internal/signal"
 	"runnel/rpc"
+	httpclient "runnel/rpc/http/client"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
 	"runnel/tools"
+	"runnel/tools/process"
 )
 
 // link is one connection to a server, with the calls on it. The rpc.Client's reader hands out each message.
@@ -297,3 +300,45 @@ func (l *link) find(params json.RawMessage) *call {
 
 // hopsAfter returns how many runnels stand before the server.
 func (l *link) hopsAfter() int { return max(l.hops, l.session.hops.now()) + 1 }
+
+// dial starts or reaches the server and makes the connection.
+func (l *link) dial(ctx context.Context, o rpc.DialOptions) (err error) {
+	if l.config.URL != "" {
+		if l.atErr == nil {
+			at := l.at
+			at.Hops = l.hopsAfter
+			l.client, err = httpclient.Dial(ctx, at, o)
+		}
+		return cmp.Or(l.atErr, err)
+	}
+	program, err := l.Program()
+	if err != nil {
+		return err
+	}
+	process.SealInherited()
+	process.TieChildren()
+	mark := process.NewMark()
+	o.Command = append([]string{program}, l.config.Command[1:]...)
+	// Replacing runnel's own.
+	o.Env = append(slices.Clip(l.env), mark, fmt.Sprintf("%s=%d", hopsVariable, l.hopsAfter()))
+	o.Dir = l.dir
+	o.Stderr, o.OnStart = &l.stderr, l.stderr.forget
+	o.Guard = l.guard
+	if l.sandbox != nil {
+		o.Start, o.Guard = l.confined()
+	}
+	o.EndGroup = func(pgid int) { process.EndFamily(pgid, mark) }
+	defer process.GuardMark(mark)() // l.guard follows
+	if l.client, err = rpc.Dial(ctx, o); err != nil {
+		return fmt.Errorf("cannot start: %w", err)
+	}
+	return nil
+}
+
+// guard makes the guard process end the server's processes if runnel is killed.
+func (l *link) guard(pgid int) (release func()) {
+	if err := process.Guard(pgid); err != nil {
+		l.log.Warn().Err(err).Msg("a server is not guarded: it may outlive a runnel that is killed")
+	}
+	return func() { process.Release(pgid) }
+}

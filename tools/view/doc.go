@@ -23,5 +23,5 @@
 //	a log becomes text                      logs.AppendText
 //	what the page gets about a task         view.show (task.go)
 //	a wait or a search is bounded           await (output.go), view.search (search.go)
-//	the page may load nothing               resource (resource.go)
+//	the page may load nothing               resource (tools.go)
 package view
