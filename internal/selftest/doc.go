@@ -2,9 +2,9 @@
 // tests, and for the conformance suite of the specification. It uses package tools only as any other
 // developer would.
 //
-//	selftest.go   echo, stream, sleep, fail and others, which runnel's own tests and benchmarks call
+//	selftest.go   how a tool is made from a function, and how it waits; echo, stream, sleep, fail and others, which
+//	              runnel's own tests and benchmarks call
 //	fixtures.go   the tools that the conformance suite expects
-//	selftest.go   how a tool is made from a function, and how it waits
 //
 // Goroutines: a fixture that asks several questions at once has one for each. It has no locks.
 package selftest
