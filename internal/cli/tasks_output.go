@@ -140,6 +140,9 @@ func (i *invocation) resultCommand() *cobra.Command {
 						err = v.Output(text, isText, stderr)
 					}
 				}
+				if _, command := result.Command(); result.IsError && !command { // words, not a command's output
+					v.NewLine()
+				}
 			}
 			if err != nil {
 				return err

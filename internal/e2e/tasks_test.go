@@ -191,7 +191,7 @@ func TestTasksKept(t *testing.T) {
 	in("tail", ids[0], "-f", "--after", "19900").is(t, exitFine, want[19900:], "")
 	in("tail", ids[0], "--after", "99999").is(t, exitFine, "", "")
 	in("result", ids[0]).is(t, exitFine, "streamed 1000 chunks", "")
-	in("result", ids[1]).is(t, exitFailure, "<why>", "")
+	in("result", ids[1]).is(t, exitFailure, "^<why>\n$", "")
 	in("result", ids[1], "-o", "json").
 		is(t, exitFailure, `\{"content":\[\{"type":"text","text":"[^"]*why[^"]*"\}\],"isError":true.*\}\n`,
 			"")
