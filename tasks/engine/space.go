@@ -197,9 +197,6 @@ func (sp *Space) kept(id string) *backing {
 	return sp.live[id]
 }
 
-// Keeps reports whether this process is the keeper of a task that has not ended.
-func (sp *Space) Keeps(id string) bool { return sp.kept(id) != nil }
-
 // forget ends the backing of a task that has ended or has another keeper.
 func (sp *Space) forget(id string) {
 	sp.mu.Lock()

@@ -163,7 +163,7 @@ func (s *server) readResource(ctx context.Context, c *rpc.Caller, params json.Ra
 		return s.o.Others.Read(ctx, c, uri, params)
 	}
 	if uri := rawjson.StringMember(params, "uri"); len(uri) <= MaxURI {
-		if id, name, after, err := ParseFileURI(uri); err != nil {
+		if id, name, after, err := parseFileURI(uri); err != nil {
 			return nil, err
 		} else if id != "" {
 			return s.readFile(ctx, c, uri, id, name, after, params)

@@ -144,8 +144,8 @@ func ParseURI(uri string) (id string, after int64, err error) {
 	return id, after, err
 }
 
-// ParseFileURI reads the URI of a file that a task has made; id is "" if it is not one.
-func ParseFileURI(uri string) (id, name string, after int64, err error) {
+// parseFileURI reads the URI of a file that a task has made; id is "" if it is not one.
+func parseFileURI(uri string) (id, name string, after int64, err error) {
 	path, query, _ := strings.Cut(uri, "?")
 	rest, ok := strings.CutPrefix(path, tasks.LogPrefix)
 	id, name, found := strings.Cut(rest, tasks.FileInfix)

@@ -132,7 +132,7 @@ func (c *Command) CompleteModel() (err error) {
 			err = &Error{Key: key, Problem: problem, Allowed: allowed}
 		}
 	}
-	if key := c.KeyBeside(modelKeys); key != "" {
+	if key := c.keyBeside(modelKeys); key != "" {
 		check(false, key, "is for commands, and this tool has a model", strings.Join(modelKeys, ", "))
 	}
 	m := new(*c.Model)
@@ -198,9 +198,9 @@ func (c *Command) CompleteModel() (err error) {
 	return err
 }
 
-// KeyBeside returns the first key of a tool that has a value and is not among the given ones, "" if there is
+// keyBeside returns the first key of a tool that has a value and is not among the given ones, "" if there is
 // none.
-func (c *Command) KeyBeside(keys []string) string {
+func (c *Command) keyBeside(keys []string) string {
 	v := reflect.ValueOf(c).Elem()
 	all, fields := strict.Keys(v.Type())
 	for _, key := range all {

@@ -105,12 +105,12 @@ func Found(now, before tasks.Matches, most int) string {
 // the name of get_task_result in the reader's list, "" if it is not there.
 func LeftOut(poller, taskID string) func(text.Gap) string {
 	return func(g text.Gap) string {
-		return shorten.LeftOut(g.Bytes, "bytes", HowToRead(poller, taskID, g.After))
+		return shorten.LeftOut(g.Bytes, "bytes", howToRead(poller, taskID, g.After))
 	}
 }
 
-// HowToRead says how to read a task's output from a position on.
-func HowToRead(poller, taskID string, after int64) string {
+// howToRead says how to read a task's output from a position on.
+func howToRead(poller, taskID string, after int64) string {
 	how := fmt.Sprintf("read %s?after=%d", tasks.LogURI(taskID), after)
 	if poller != "" {
 		how = fmt.Sprintf("call %s with {\"task_id\": %q, \"after\": %d} (tail and grep pick lines), or ",

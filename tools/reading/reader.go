@@ -85,7 +85,7 @@ func (r *Reader) Page(ctx context.Context, after int64) (got Reading, err error)
 		return got, err
 	}
 	follows := func(next, end int64) string {
-		return fmt.Sprintf("[... %d bytes follow: %s ...]", end-next, HowToRead(r.Poller, r.Task.ID, next))
+		return fmt.Sprintf("[... %d bytes follow: %s ...]", end-next, howToRead(r.Poller, r.Task.ID, next))
 	}
 	got.Text, got.Place.Next, got.More = page.Text(func(next int64) string { return follows(next, end) })
 	switch size := r.Task.Log.Size(); {
