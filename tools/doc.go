@@ -52,7 +52,7 @@
 //
 //	a call becomes a task              service.call (call.go): every call does, and decides whether its client is told; then service.start
 //	arguments are checked              entry.fit (registry.go), with package schema
-//	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also schemas.go of package command
+//	a tool's own schema is checked     Checker.Compile of package schema, at its first use; for a config's tools also CheckSchemas of package command
 //	what tools/list shows              service.list, Registry.list (list.go), service.fallbackHidden (fallback.go)
 //	where the eras differ              service.call (call.go), service.callStateless (answer.go), audience.go; more in packages rpc and tasks
 //	what a version can hold            audience.go; content: Content of package feed

@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -229,5 +232,63 @@ func TestImportsPointDownwards(t *testing.T) {
 				t.Errorf("%s imports %s: it may import the standard library only", room, path)
 			}
 		}
+	}
+}
+
+// The maps in main.go and in each doc.go stay true: a file that they name is there, and has the method that
+// stands before it, as in "Runner.ttl (start.go)".
+func TestMapsNameWhatIsThere(t *testing.T) {
+	t.Parallel()
+	pages := []string{"main.go"}
+	byName := map[string][]string{} // the paths of all files with a name
+	for _, room := range []string{"rpc", "partials", "tasks", "tools", "internal"} {
+		err := filepath.WalkDir(room, func(path string, d fs.DirEntry, err error) error {
+			if name := filepath.Base(path); filepath.Ext(path) == ".go" {
+				byName[name] = append(byName[name], path)
+				if name == "doc.go" {
+					pages = append(pages, path)
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	named := regexp.MustCompile(`(?:\b[A-Za-z]\w*\.([A-Za-z]\w*) \()?(^|[^\w*/])([a-z0-9][\w/]*\.go)\b`)
+	checked := 0
+	for _, page := range pages {
+		for line := range strings.Lines(read(page)) {
+			for _, m := range named.FindAllStringSubmatch(line, -1) {
+				method, file := m[1], m[3]
+				paths := byName[file]
+				own := filepath.Join(filepath.Dir(page), file)
+				if _, err := os.Stat(file); err == nil { // from the top level
+					paths = []string{file}
+				} else if slices.Contains(paths, own) {
+					paths = []string{own}
+				} else if len(paths) == 0 ||
+					page != "main.go" && !strings.Contains(line, "package") && !strings.Contains(line, "there)") {
+					t.Errorf("%s names %s, which is not in its room:\n%s", page, file, line)
+					continue
+				}
+				if !slices.ContainsFunc(paths, func(path string) bool {
+					return regexp.MustCompile(`\b` + method + `\b`).MatchString(read(path))
+				}) {
+					t.Errorf("%s: %s has no %q:\n%s", page, file, method, line)
+				}
+				checked++
+			}
+		}
+	}
+	if checked < 300 {
+		t.Errorf("only %d names of files were found", checked)
 	}
 }
