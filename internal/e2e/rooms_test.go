@@ -262,7 +262,7 @@ func TestMapsNameWhatIsThere(t *testing.T) {
 		}
 		return string(text)
 	}
-	named := regexp.MustCompile(`(?:\b[A-Za-z]\w*\.([A-Za-z]\w*) \()?(^|[^\w*/])([a-z0-9][\w/]*\.go)\b`)
+	named := regexp.MustCompile(`(?:\b[A-Za-z]\w*\.([A-Za-z]\w*) )?(^|[^\w*/])([a-z0-9][\w/]*\.go)\b`)
 	checked := 0
 	for _, page := range pages {
 		for line := range strings.Lines(read(page)) {
