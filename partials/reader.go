@@ -61,26 +61,34 @@ func (r *Reader) Next(limit int) (Batch, bool) {
 
 // advance is Next. log.mu is held.
 func (r *Reader) advance(limit int) (Batch, bool) {
-	l := r.log
-	if l.backing == nil {
-		r.gap = l.from() // memory has released what was before
+	if r.log.backing == nil {
+		r.gap = r.log.from() // memory has released what was before
 	}
 	if r.gap > r.pos {
 		return r.skipGap(), true
 	}
+	b, ok := r.next(limit)
+	if ok {
+		r.log.wakeAppends()
+		r.log.trim()
+	}
+	return b, ok
+}
+
+// next is Next for what is in memory or loaded: it returns false if that has nothing at r.pos. log.mu is
+// held.
+func (r *Reader) next(limit int) (Batch, bool) {
 	source := r.source()
 	blocks, n, at := place(source, r.pos)
 	if blocks == nil {
 		if len(source) > 0 { // r.pos may be inside the last character
 			r.pos = max(r.pos, source[len(source)-1].end())
 		}
-		pos := min(r.pos, l.end)
+		pos := min(r.pos, r.log.end)
 		return Batch{Start: pos, End: pos}, false
 	}
 	b := fill(blocks, n, at, limit, r.perChunk, &r.buffer)
 	r.pos, r.cost = b.End, r.cost+b.cost()
-	l.wakeAppends()
-	l.trim()
 	return b, true
 }
 

@@ -22,7 +22,7 @@ type Tracker struct {
 	dialect dialect // in which the first content came
 	bound   int     // how many bytes may be held: maxHeld
 
-	// The task (response.go).
+	// The task (messages.go).
 	taskID string         // "" until the handle has come
 	early  []earlyMessage // messages that came before the handle
 	size   int            // bytes of early
