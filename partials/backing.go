@@ -90,22 +90,6 @@ func (l *Log) ExtentSize() int {
 	return ExtentBytes
 }
 
-// announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned
-// everything. l.mu is held.
-func (l *Log) announceDue() {
-	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
-		return
-	}
-	now := somethingDue
-	if l.cost-l.saved.cost >= dueBytes {
-		now = muchDue
-	}
-	if now > l.announced {
-		l.announced = now
-		l.backing.Due(now == muchDue)
-	}
-}
-
 // Unsaved returns the next extent that the backing does not have, of about limit bytes. The backing's owner
 // calls it until there is none, writes the extents, and then calls MarkSaved or, if it could not write them,
 // Retry or Fail.

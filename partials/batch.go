@@ -44,19 +44,6 @@ func (h *inMemory) from() int64 {
 	return h.blocks[0].start
 }
 
-// drop releases blocks that end at position pos or before, as long as more than retain stays.
-func (h *inMemory) drop(pos, retain int64) {
-	n := 0
-	for n < len(h.blocks)-1 && h.blocks[n].end() <= pos && h.cost-h.blocks[n].cost >= retain {
-		n++
-	}
-	if n > 0 {
-		h.gone = h.blocks[n-1].cost
-	}
-	clear(h.blocks[:n])
-	h.blocks = h.blocks[n:]
-}
-
 // size returns how many bytes of memory it takes.
 func (h *inMemory) size() int64 {
 	n := int64(0)

@@ -31,7 +31,7 @@
 //
 // Where things stand:
 //
-//	a tool waits for room, and for slow readers    Log.admit, Log.hasRoom (log.go)
+//	a tool waits for room, and for slow readers    Log.Append, Log.hasRoom (log.go)
 //	a tool waits for its first reader              Log.Expect (reader.go)
 //	what memory keeps of a log                     Log.trim, Log.retention (log.go), Memory.share (backing.go)
 //	when a batch goes out, and how much is in it   Deliver (deliver.go), fill (batch.go)

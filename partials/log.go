@@ -228,28 +228,32 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// slowest is the position of the backing if there is one, otherwise of the reader that lags most. l.mu is
-// held.
-func (l *Log) slowest() int64 {
-	if l.backing != nil {
-		return l.saved.pos
-	}
-	pos := l.end
-	for _, r := range l.readers {
-		pos = min(pos, r.pos)
-	}
-	return pos
-}
-
-// trim releases blocks that no reader needs and that need not be kept for later ones. l.mu is held.
+// trim releases blocks that neither the backing or, without one, a reader needs, and that need not be kept for later
+// readers. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
 	if l.spill == nil { // otherwise nothing is released until Spill is called
 		retain = l.retention()
 	}
-	if len(l.blocks) > 1 && l.cost-l.blocks[0].cost >= retain {
-		l.drop(l.slowest(), retain)
+	if len(l.blocks) < 2 || l.cost-l.blocks[0].cost < retain {
+		return
 	}
+	needed := l.saved.pos
+	if l.backing == nil {
+		needed = l.end
+		for _, r := range l.readers {
+			needed = min(needed, r.pos)
+		}
+	}
+	n := 0
+	for n < len(l.blocks)-1 && l.blocks[n].end() <= needed && l.cost-l.blocks[n].cost >= retain {
+		n++
+	}
+	if n > 0 {
+		l.gone = l.blocks[n-1].cost
+	}
+	clear(l.blocks[:n])
+	l.blocks = l.blocks[n:]
 }
 
 // retention is how much memory keeps for later readers. l.mu is held.
@@ -331,8 +335,25 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.admit(ctx, size); err != nil {
-		return err
+	for admitted := false; !admitted; {
+		switch {
+		case l.closed || l.followed:
+			return errClosed
+		case l.failed != nil:
+			return l.failed
+		case l.spill != nil && l.backing == nil && l.cost+size >= l.retention():
+			spill := l.spill
+			l.spill, l.spilling = nil, true
+			l.mu.Unlock()
+			spill()
+			l.mu.Lock()
+			l.spilling = false
+			l.wakeAppends()
+		case l.hasRoom(size):
+			admitted = true
+		case !l.awaitRoom(ctx):
+			return context.Cause(ctx)
+		}
 	}
 	l.write(chunks)
 	l.share(!l.closed && l.backing == nil && l.cost >= backedRetain)
@@ -340,24 +361,6 @@ func (l *Log) Append(ctx context.Context, chunks ...Chunk) error {
 	l.announceDue()
 	l.wakeReaders()
 	return nil
-}
-
-// admit waits until size more bytes may be appended. l.mu is held before and after, but not while it waits.
-func (l *Log) admit(ctx context.Context, size int64) error {
-	for {
-		switch {
-		case l.closed || l.followed:
-			return errClosed
-		case l.failed != nil:
-			return l.failed
-		case l.spill != nil && l.backing == nil && l.cost+size >= l.retention():
-			l.spillNow()
-		case l.hasRoom(size):
-			return nil
-		case !l.awaitRoom(ctx):
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // hasRoom reports whether size more bytes may be appended: whether they and what the slowest has not read
@@ -386,13 +389,18 @@ func (l *Log) hasRoom(size int64) bool {
 	return pending == 0 || pending+size <= l.maxPending
 }
 
-// spillNow calls spill. l.mu is held before and after, but not during the call.
-func (l *Log) spillNow() {
-	spill := l.spill
-	l.spill, l.spilling = nil, true
-	l.mu.Unlock()
-	spill()
-	l.mu.Lock()
-	l.spilling = false
-	l.wakeAppends()
+// announceDue calls Due if there is output to save: once for each urgency until Unsaved has returned
+// everything. l.mu is held.
+func (l *Log) announceDue() {
+	if l.backing == nil || l.failed != nil || l.saved.pos == l.end {
+		return
+	}
+	now := somethingDue
+	if l.cost-l.saved.cost >= dueBytes {
+		now = muchDue
+	}
+	if now > l.announced {
+		l.announced = now
+		l.backing.Due(now == muchDue)
+	}
 }

@@ -184,15 +184,13 @@ func (p *Progress) encode(dst, message []byte) []byte {
 // appendValue appends the progress, with the total unless the progress is past it: heartbeats continue after
 // that.
 func (p *Progress) appendValue(dst []byte) []byte {
-	dst = appendNumber(dst, p.last)
+	dst = strconv.AppendFloat(dst, p.last, 'f', -1, 64)
 	if p.total > 0 && p.last <= p.total {
 		dst = append(dst, `,"total":`...)
-		dst = appendNumber(dst, p.total)
+		dst = strconv.AppendFloat(dst, p.total, 'f', -1, 64)
 	}
 	return dst
 }
-
-func appendNumber(dst []byte, n float64) []byte { return strconv.AppendFloat(dst, n, 'f', -1, 64) }
 
 // LastLine returns the last line of text in the batch that is not blank.
 func (b Batch) LastLine() string {

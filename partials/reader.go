@@ -67,17 +67,6 @@ func (r *Reader) advance(limit int) (Batch, bool) {
 	if r.gap > r.pos {
 		return r.skipGap(), true
 	}
-	b, ok := r.next(limit)
-	if ok {
-		r.log.wakeAppends()
-		r.log.trim()
-	}
-	return b, ok
-}
-
-// next is Next for what is in memory or loaded: it returns false if that has nothing at r.pos. log.mu is
-// held.
-func (r *Reader) next(limit int) (Batch, bool) {
 	source := r.source()
 	blocks, n, at := place(source, r.pos)
 	if blocks == nil {
@@ -89,6 +78,8 @@ func (r *Reader) next(limit int) (Batch, bool) {
 	}
 	b := fill(blocks, n, at, limit, r.perChunk, &r.buffer)
 	r.pos, r.cost = b.End, r.cost+b.cost()
+	r.log.wakeAppends()
+	r.log.trim()
 	return b, true
 }
 

@@ -43,17 +43,13 @@ func (t *Tracker) takeNumbered(s dialect, n int64, items []json.RawMessage) {
 func (t *Tracker) put(n int64, items []json.RawMessage) bool {
 	at := t.seq.put(n, items)
 	switch {
-	case at == seenBefore && !t.isMissing(n):
+	case at == seenBefore &&
+		!slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To }):
 		t.stats.Duplicates++ // 1.3.10: "it SHOULD discard the duplicate"
 	case at != inTime:
 		t.stats.Late++
 	}
 	return at == inTime
-}
-
-// isMissing reports whether a number was reported as missing.
-func (t *Tracker) isMissing(n int64) bool {
-	return slices.ContainsFunc(t.gaps, func(g Gap) bool { return g.From <= n && n <= g.To })
 }
 
 // handOut hands out the content for which nothing before it is missing.
@@ -72,17 +68,16 @@ func (t *Tracker) limit() {
 	if t.ranged.phase == rangeAsked && t.seq.size > 2*t.bound {
 		t.giveUp()
 	}
-	for t.ranged.phase != rangeAsked && t.holdsTooMuch() {
+	for t.ranged.phase != rangeAsked {
+		tooMuch := len(t.seq.held) > t.o.Window || t.seq.size > t.bound
+		if t.fetching {
+			tooMuch = t.seq.size > 2*t.bound
+		}
+		if !tooMuch {
+			return
+		}
 		t.skip()
 	}
-}
-
-// holdsTooMuch reports whether missing content must be given up.
-func (t *Tracker) holdsTooMuch() bool {
-	if t.fetching {
-		return t.seq.size > 2*t.bound
-	}
-	return len(t.seq.held) > t.o.Window || t.seq.size > t.bound
 }
 
 // skip gives up the content that is missing before the first held number, if there is one.
@@ -90,12 +85,12 @@ func (t *Tracker) skip() {
 	if t.readOn() {
 		return
 	}
-	from := t.seq.next
-	to, ok := t.seq.skip()
-	if !ok {
+	if len(t.seq.held) == 0 {
 		return
 	}
-	t.gap(Gap{From: from, To: to})
+	from := t.seq.next
+	t.seq.next = t.seq.held[0].number
+	t.gap(Gap{From: from, To: t.seq.next - 1})
 	t.handOut()
 }
 
@@ -254,15 +249,6 @@ func (s *sequence) take() ([]json.RawMessage, bool) {
 func (s *sequence) drop() {
 	s.next = s.highest() + 1
 	s.held, s.size = nil, 0
-}
-
-// skip gives up the numbers before the first held one; to is the last of them.
-func (s *sequence) skip() (to int64, ok bool) {
-	if len(s.held) == 0 {
-		return 0, false
-	}
-	s.next = s.held[0].number
-	return s.next - 1, true
 }
 
 // highest returns the highest number that has come.
