@@ -228,8 +228,8 @@ func (l *Log) wakeAppends() {
 	}
 }
 
-// trim releases blocks that neither the backing or, without one, a reader needs, and that need not be kept for later
-// readers. l.mu is held.
+// trim releases blocks that neither the backing or, without one, a reader needs, and that need not be kept
+// for later readers. l.mu is held.
 func (l *Log) trim() {
 	retain := l.retain
 	if l.spill == nil { // otherwise nothing is released until Spill is called

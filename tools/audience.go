@@ -135,7 +135,7 @@ func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery 
 // without what was already sent, "content: []" (PR #383, after LSP's partial results: the final result is
 // empty then).
 func (d *delivery) answer() (any, error) {
-	outcome := d.Run.Task().Outcome
+	outcome := d.Run.Outcome()
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}

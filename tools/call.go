@@ -219,7 +219,7 @@ func (d *delivery) immediate() (any, error) {
 	run.Complete()
 	run.Delivered()
 	<-run.Ended()
-	outcome := run.Task().Outcome
+	outcome := run.Outcome()
 	if outcome.Err != nil {
 		return nil, outcome.Err
 	}

@@ -130,6 +130,10 @@ func (r *Run) Worked() <-chan struct{} { return r.worked.Done() }
 // Arguments returns the arguments of the call.
 func (r *Run) Arguments() json.RawMessage { return r.spec.Arguments }
 
+// Outcome returns the outcome of a task that has ended. It is called after Ended is closed, when nothing
+// changes it any more, so it takes no lock.
+func (r *Run) Outcome() *tasks.Outcome { return r.task.Outcome }
+
 // Report records the progress that the tool reports.
 func (r *Run) Report(p tasks.Progress) {
 	r.mu.Lock()
