@@ -215,8 +215,8 @@ func (a *audience) Asked(q *run.Question) (send func(), err error) {
 	return func() { go a.forward(q) }, nil
 }
 
-// forward sends a question of a worker to a client of the handshake era, until it is answered or nobody waits
-// for it any more.
+// forward sends a question of a worker to a client of the handshake era, until it is answered or is no longer
+// open.
 func (a *audience) forward(q *run.Question) {
 	defer a.questions.Done()
 	ctx, cancel := context.WithCancel(a.run.Context())

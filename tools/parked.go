@@ -129,7 +129,7 @@ func digest(request *mcp.CallToolParams) [sha256.Size]byte {
 }
 
 // park answers a call with its questions; the client answers them by sending the call again
-// (basic/patterns/mrtr). Meanwhile the run waits, and is cancelled if nobody comes back in time.
+// (basic/patterns/mrtr). Until then the run waits, and is cancelled if the client does not come back in time.
 func (s *service) park(p *mcp.CallToolParams, d *delivery,
 	questions map[string]mcp.InputRequest) (any, error) {
 	run := d.Run

@@ -150,7 +150,7 @@ func (s *Setup) patientStderr() io.Writer {
 }
 
 // warnings warns of names in a config that have no effect: secrets without a value, and upstreams whose tools
-// nobody lists.
+// are in no list.
 func (s *Setup) warnings(conf *config.Config, log zerolog.Logger) {
 	for _, words := range []string{config.UnsetSecrets(s.Unset), conf.Unlisted()} {
 		if words != "" {

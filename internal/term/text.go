@@ -169,8 +169,8 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Quote writes words as a part of a command that people and models may paste into a shell, whoever chose the
-// words: a directory may be named x$(rm -rf y). Characters that a terminal obeys become blanks.
+// Quote writes words as a part of a command that people and models may paste into a shell, also if a stranger
+// chose them: a directory may be named x$(rm -rf y). Characters that a terminal obeys become blanks.
 func Quote(words ...string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,=[]"
 	quoted := make([]string, len(words))

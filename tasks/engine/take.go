@@ -222,8 +222,8 @@ func (sp *Space) recover(ctx context.Context, m Mark, stale map[Mark]time.Time) 
 	return nil
 }
 
-// conclude stores the end of a task that no process runs, and reports whether it did: somebody else may have
-// been faster.
+// conclude stores the end of a task that no process runs, and reports whether it did: another process may
+// have been faster.
 func (sp *Space) conclude(ctx context.Context, r *Record, end func(t *tasks.Task)) (ended bool, err error) {
 	if err := sp.Measure(ctx, r); err != nil {
 		return false, err

@@ -166,7 +166,7 @@ func scanTask(scan func(...any) error, more ...any) (r row, err error) {
 	return r, err
 }
 
-// A row may be damaged even if SQLite finds it sound: a bit has flipped, or somebody has edited it. So each
+// A row may be damaged even if SQLite finds it sound: a bit has flipped, or the file was edited. So each
 // row is checked here, where it is read. A damaged task has failed, and says why; damaged output counts as no
 // longer kept.
 

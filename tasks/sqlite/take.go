@@ -98,7 +98,7 @@ func (s *store) Left(ctx context.Context) (list []tasks.Task, err error) {
 	return list, err
 }
 
-// orphaned reports whether a task's keeper is gone: the task has not ended, and nobody runs it.
+// orphaned reports whether a task's keeper is gone: the task has not ended, and no process runs it.
 func (d *database) orphaned(keeper string) bool {
 	return keeper != "" && d.gone(keeper)
 }

@@ -102,7 +102,7 @@ const (
 	// it, a runnel that reads the same config as the one that started it would start another, and so on.
 	hopsVariable = "RUNNEL_HOPS"
 	maxHops      = 8
-	// hopsFor is how long a client's number counts: the circle may have been broken meanwhile.
+	// hopsFor is how long a client's number counts: the circle may be broken by then.
 	hopsFor = 10 * time.Minute
 )
 
