@@ -25,13 +25,11 @@ func appTools(app *App) (own []*entry) {
 	return own
 }
 
-// Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal
-// arguments if arguments are given: a running one if there is one, otherwise one that has ended. A running
-// plain call becomes a task that can be found. The id is "" if there is none. Not every host tells the page
-// which tool it belongs to.
-func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
-	r := &c.server.recent
-	calls := r.of(c.caller, tool)
+// recentOf implements Call.Recent. Not every host tells the page which tool it belongs to.
+func (s *service) recentOf(ctx context.Context, c *rpc.Caller, tool string,
+	arguments json.RawMessage) (id string, err error) {
+	r := &s.recent
+	calls := r.of(c, tool)
 	for _, call := range calls {
 		run := call.run.Value()
 		if run == nil || isDone(run.Ended()) || arguments != nil && !rawjson.Same(arguments, run.Arguments()) {
@@ -49,7 +47,7 @@ func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessag
 		return call.id, nil
 	}
 	for _, call := range calls {
-		t, err := c.server.runner.Head(ctx, call.id)
+		t, err := s.runner.Head(ctx, call.id)
 		switch {
 		case errors.Is(err, tasks.ErrNotFound): // it never was a task, or has expired
 		case err != nil:
@@ -61,23 +59,18 @@ func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessag
 	return "", nil
 }
 
-// Startable returns the title of a tool, and reports whether Start can start it.
-// A page that shows tasks uses it to offer to run one again.
-func (c *Call) Startable(tool string) (title string, ok bool) {
-	e := c.server.registry.lookup(tool)
+func (s *service) startable(tool string) (title string, ok bool) {
+	e := s.registry.lookup(tool)
 	if e == nil {
 		return "", false
 	}
 	return e.spec.Title, e.taskSupport() != mcp.TaskForbidden
 }
 
-// Startables returns the tools that Start can start.
-// A page that shows tasks uses it to offer tools to run.
-func (c *Call) Startables() (specs []mcp.Tool) {
-	r := c.server.registry
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	for _, e := range r.tools {
+func (s *service) startables() (specs []mcp.Tool) {
+	s.registry.mu.RLock()
+	defer s.registry.mu.RUnlock()
+	for _, e := range s.registry.tools {
 		if e.taskSupport() != mcp.TaskForbidden {
 			specs = append(specs, e.spec)
 		}

@@ -103,34 +103,6 @@ func (d *delivery) begin(run *run.Run) {
 	run.Begin()
 }
 
-// deliver makes the delivery of a call's first request.
-func (s *service) deliver(c *rpc.Caller, handle bool, by feed.Spelling) *delivery {
-	turns := 1 // each question is a separate status
-	if c == nil || c.Version.Stateless {
-		turns = maxTurns
-	}
-	d := &delivery{audience: &audience{turn: make(chan struct{}, turns),
-		lasting: make(chan struct{}, maxLasting)}}
-	d.Feed = feed.Feed{Caller: c, Handle: handle, Spelling: by,
-		Options: feed.Options{Deliver: s.o.Deliver, Heartbeat: s.o.Heartbeat}}
-	d.audience.current.Store(d)
-	return d
-}
-
-// deliverRest makes the delivery of a call that has come back with answers.
-func (s *service) deliverRest(c *rpc.Caller, a *audience, from int64) *delivery {
-	d := &delivery{audience: a}
-	before := a.current.Load()
-	d.Feed = feed.Feed{Caller: c, Spelling: feed.Choose(c, false, ""), From: from, Relays: before.Relays,
-		Options: before.Options}
-	d.Open(a.run)
-	a.current.Store(d)
-	if a.end.IsSet() { // it was cut off while it was parked
-		d.Silence()
-	}
-	return d
-}
-
 // answer returns the answer to a plain call whose run has ended: the result as the client's version knows it,
 // without what was already sent, "content: []" (PR #383, after LSP's partial results: the final result is
 // empty then).
@@ -187,67 +159,3 @@ func dressResult(v *mcp.Version, r *mcp.CallToolResult) *mcp.CallToolResult {
 	}
 	return &dressed
 }
-
-// Asked implements run.Client: the worker that runs the call asks something. The question is treated like
-// one of a tool that runs here.
-func (a *audience) Asked(q *run.Question) (send func(), err error) {
-	c := a.caller()
-	method := q.Request.Method
-	params := q.Request.Params
-	if !a.canDo(method, params) || a.handedOver(c) || len(params) > maxAsked/maxTurns {
-		return nil, errCannotDo(method)
-	}
-	if method == "elicitation/create" && !isByURL(params) {
-		var p mcp.ElicitParams
-		_ = json.Unmarshal(params, &p) // missing members read as empty
-		form := &Question{Message: p.Message, Schema: p.RequestedSchema}
-		if err := form.fits(c); err != nil {
-			return nil, err
-		}
-		q.Check = form.check
-	}
-	if c.Version.Stateless {
-		return nil, nil
-	}
-	if !a.opens() {
-		return nil, tasks.ErrEnded
-	}
-	return func() { go a.forward(q) }, nil
-}
-
-// forward sends a question of a worker to a client of the handshake era, until it is answered or is no longer
-// open.
-func (a *audience) forward(q *run.Question) {
-	defer a.questions.Done()
-	ctx, cancel := context.WithCancel(a.run.Context())
-	defer cancel()
-	go func() {
-		select {
-		case <-q.Closed():
-		case <-a.end.Done():
-		case <-ctx.Done():
-		}
-		cancel()
-	}()
-	if a.current.Load().Await(ctx) != nil {
-		return
-	}
-	params := q.Request.Params
-	if q.Request.Method == "elicitation/create" {
-		params = a.related(params)
-	}
-	response, err := a.request(ctx, q.Request.Method, params)
-	if ctx.Err() != nil {
-		return
-	}
-	if err == nil {
-		err = q.Answer(ctx, response)
-	}
-	if err != nil {
-		q.Refuse(ctx, err)
-	}
-	q.Release()
-}
-
-// Progress implements run.Client: it gets the progress of the worker that runs the call.
-func (a *audience) Progress(p tasks.Progress) { a.report(p, nil) }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
-	"runnel/internal/shorten"
 	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
@@ -49,116 +47,6 @@ func (s *service) call(ctx context.Context, c *rpc.Caller, params json.RawMessag
 		return nil, err
 	}
 	return s.answer(ctx, e, p, d)
-}
-
-// called reads the params of a call and finds its tool.
-func (s *service) called(ctx context.Context, c *rpc.Caller,
-	params json.RawMessage) (*mcp.CallToolParams, *entry, error) {
-	p, err := callParams(c.Version, params)
-	if err != nil {
-		return nil, nil, err
-	}
-	e := s.lookup(ctx, c, p.Name)
-	if e == nil || e.forApp && !c.ShowsApps() {
-		return nil, nil, rpc.Errorf(mcp.CodeInvalidParams, "%v", s.unknown(p.Name))
-	}
-	return p, e, nil
-}
-
-// lookup returns the tool with a name, nil if there is none.
-func (s *service) lookup(ctx context.Context, c *rpc.Caller, name string) *entry {
-	if e := s.registry.lookup(name); e != nil {
-		return e
-	}
-	s.o.Source.NeedTool(ctx, c, name)
-	return s.registry.lookup(name)
-}
-
-// unknown says that there is no tool with a name, or that its server is down.
-func (s *service) unknown(name string) error {
-	if why := s.o.Source.WhyMissing(name); why != "" {
-		return fmt.Errorf("unknown tool: %q, unless a server has it that is down: %s", name, why)
-	}
-	return fmt.Errorf("unknown tool: %q", name)
-}
-
-// start starts a call of a tool. A detached call without questions already runs elsewhere when start returns.
-func (s *service) start(ctx context.Context, e *entry, arguments json.RawMessage, d *delivery,
-	spec run.Spec) (*run.Run, error) {
-	run, err := s.runner.Make(ctx, s.spec(e, arguments, d, spec))
-	if err != nil {
-		return nil, err
-	}
-	d.begin(run)
-	if e.traits.Screen != [2]int{} && d.Caller != nil {
-		s.runner.Go(func(ctx context.Context) { s.askPasswords(ctx, d) })
-	}
-	if !e.traits.bounded && d.Caller.ShowsApps() {
-		s.recent.note(d.Caller, run)
-	}
-	if !d.audience.apart || e.traits.Confirms {
-		return run, nil
-	}
-	select {
-	case <-d.audience.placed.Done():
-		return run, nil
-	case <-run.Worked():
-		return run, nil // that failed, and the run says so
-	case <-ctx.Done():
-		s.giveUp(ctx, e, run, d.Caller)
-		return nil, context.Cause(ctx)
-	}
-}
-
-// maxHostName is how much of a host's name is kept, in bytes.
-const maxHostName = 64
-
-// spec returns how a call of a tool runs.
-func (s *service) spec(e *entry, arguments json.RawMessage, d *delivery, spec run.Spec) run.Spec {
-	spec.Tool = e.spec.Name
-	// runnel call, a supervisor and a worker are not hosts.
-	if c := d.Caller; c != nil && c.Client.Name != "runnel" {
-		spec.ClientName = strings.Clone(shorten.Cut(c.Client.Name, maxHostName))
-	}
-	spec.Arguments = arguments
-	spec.Unrecorded = e.extra || e.forApp
-	spec.Client = d.audience
-	if (e.traits.Serves || e.traits.Lasts) && spec.TTL == 0 {
-		spec.TTL = math.MaxInt64
-	}
-	spec.Longest = e.traits.Longest
-	spec.Lasts = spec.Lasts || e.traits.Lasts
-	d.Relays = e.traits.Relays
-	// A call is detached by itself if its client can take a task, and comes back for it. It is detached from
-	// its start, since nothing can take a command over from the process that started it; that costs some
-	// 0.1 s. What the clock starts is detached, too: it is not part of a session that may end with its host.
-	comesBack := func(c *rpc.Caller) bool {
-		return c != nil && known(c).Resumes && methods.CanUse(c) && (spec.Handle || canTask(c, e))
-	}
-	outlives := e.traits.MayDetach && s.o.Detach != nil && (d.audience.byClock || comesBack(d.Caller))
-	d.audience.apart = outlives || e.traits.Detached
-	if spec.Handle || !outlives {
-		d.audience.known.Set()
-	}
-	// The check runs on the goroutine of the request: it needs stack, which the goroutine of a task would
-	// keep.
-	fitted, err := e.fit(arguments, s.runner.Secrets())
-	in := &Call{Arguments: fitted, Params: d.params, Confirmed: s.taken.Confirmed,
-		caller: d.Caller, audience: d.audience, server: s, outlives: outlives}
-	if err != nil {
-		spec.Work = func(context.Context, *run.Run) run.Done {
-			return run.Done{Result: mcp.ErrorResult(err.Error()), Status: err.Error()}
-		}
-		return spec
-	}
-	spec.Work = func(ctx context.Context, run *run.Run) run.Done {
-		in.TaskID, in.run = run.ID(), run
-		return *e.run(ctx, in, run.Log(), func(p tasks.Progress, params json.RawMessage) {
-			run.Report(p)
-			d.audience.report(p, params)
-		})
-	}
-	return spec
 }
 
 // callTask answers a task-augmented call.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"runnel/partials"
+	"runnel/rpc"
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
@@ -34,11 +35,16 @@ func (c *Call) MakeChild(ctx context.Context, tool string, arguments json.RawMes
 	if c.run == nil {
 		return nil, errors.New("the call is no task") // in a test
 	}
-	if c.audience.depth == maxDepth {
+	return c.server.makeChild(ctx, c, tool, arguments)
+}
+
+// makeChild implements Call.MakeChild. The child has no client of its own, like a call in a worker.
+func (s *service) makeChild(ctx context.Context, parent *Call, tool string,
+	arguments json.RawMessage) (*Child, error) {
+	if parent.audience.depth == maxDepth {
 		return nil, fmt.Errorf("%s has not been started: %d tasks stand above it already", tool, maxDepth)
 	}
-	s := c.server
-	e := s.lookup(ctx, c.caller, tool)
+	e := s.lookup(ctx, parent.caller, tool)
 	if e == nil || e.extra || e.forApp {
 		return nil, s.unknown(tool)
 	}
@@ -48,12 +54,12 @@ func (c *Call) MakeChild(ctx context.Context, tool string, arguments json.RawMes
 	if _, err := e.fit(arguments, s.runner.Secrets()); err != nil {
 		return nil, fmt.Errorf("%w; %s has not been started", err, tool)
 	}
-	d := s.deliver(nil, false, feed.ByResult) // it has no client of its own, like a call in a worker
-	d.audience.parent, d.audience.depth = c.audience, c.audience.depth+1
-	d.audience.far.Asks = c.Asks()
-	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: c.run.Task().TTL, Lasts: true,
-		Variables: rawjson.Encode(map[string]string{tasks.AboveNote: c.TaskID})})
-	spec.ClientName = c.run.Task().Client
+	d := s.deliver(nil, false, feed.ByResult)
+	d.audience.parent, d.audience.depth = parent.audience, parent.audience.depth+1
+	d.audience.far.Asks = parent.Asks()
+	spec := s.spec(e, arguments, d, run.Spec{Handle: true, TTL: parent.run.Task().TTL, Lasts: true,
+		Variables: rawjson.Encode(map[string]string{tasks.AboveNote: parent.TaskID})})
+	spec.ClientName = parent.run.Task().Client
 	child := &Child{begun: make(chan struct{})}
 	work := spec.Work
 	spec.Work = func(ctx context.Context, r *run.Run) run.Done {
@@ -70,9 +76,9 @@ func (c *Call) MakeChild(ctx context.Context, tool string, arguments json.RawMes
 	}
 	d.begin(child.run)
 	d.Start()
-	child.release = context.AfterFunc(c.run.Context(), func() {
+	child.release = context.AfterFunc(parent.run.Context(), func() {
 		if !s.runner.Closing() { // otherwise it ends as the call does, or goes on where it runs
-			child.Cancel(fmt.Sprintf("task %s, which began it, has ended", c.TaskID))
+			child.Cancel(fmt.Sprintf("task %s, which began it, has ended", parent.TaskID))
 		}
 	})
 	return child, nil
@@ -83,7 +89,12 @@ func (c *Call) Callable(ctx context.Context, tool string) (spec mcp.Tool, ok boo
 	if c.run == nil { // in a test
 		return spec, false
 	}
-	e := c.server.lookup(ctx, c.caller, tool)
+	return c.server.callable(ctx, c.caller, tool)
+}
+
+// callable implements Call.Callable.
+func (s *service) callable(ctx context.Context, c *rpc.Caller, tool string) (spec mcp.Tool, ok bool) {
+	e := s.lookup(ctx, c, tool)
 	if e == nil || e.extra || e.forApp {
 		return spec, false
 	}
@@ -113,24 +124,28 @@ func (c *Child) Cancel(message string) { c.run.Cancel(message) }
 // EndOf waits for the end of a task that this call has made in an earlier process, wherever it runs now, and
 // returns it. It fails with tasks.ErrNotFound if the task was deleted.
 func (c *Call) EndOf(ctx context.Context, id string) (tasks.Task, error) {
-	return c.server.runner.Await(ctx, id)
+	return c.server.tasks().Await(ctx, id)
 }
 
 // CancelBegun cancels the tasks that this call has begun and whose ends it has not noted (Remember), also
 // those of an earlier process, which a worker may still run. A call does so when it is cancelled.
 func (c *Call) CancelBegun(ctx context.Context) {
-	c.server.runner.CancelBegun(ctx, c.run.Task().Variables)
+	c.server.tasks().CancelBegun(ctx, c.run.Task().Variables)
 }
 
 // Stored returns a task that this call has made, with its output and its end.
 func (c *Call) Stored(ctx context.Context, id string) (tasks.Task, error) {
-	return c.server.runner.Get(ctx, id)
+	return c.server.tasks().Get(ctx, id)
 }
 
 // Repeatable reports whether a call of a tool that was cut off may be made again: its Traits say so, or its
 // annotations.
 func (c *Call) Repeatable(ctx context.Context, tool string) bool {
-	e := c.server.lookup(ctx, nil, tool)
+	return c.server.repeatable(ctx, tool)
+}
+
+func (s *service) repeatable(ctx context.Context, tool string) bool {
+	e := s.lookup(ctx, nil, tool)
 	if e == nil {
 		return false
 	}
@@ -138,3 +153,6 @@ func (c *Call) Repeatable(ctx context.Context, tool string) bool {
 	says := func(hint *bool) bool { return hint != nil && *hint }
 	return e.traits.Repeatable || a != nil && (says(a.IdempotentHint) || says(a.ReadOnlyHint))
 }
+
+// tasks returns the runner of the service's tasks.
+func (s *service) tasks() *run.Runner { return s.runner }

@@ -22,7 +22,7 @@ import (
 // follow, if not nil, reads the output for a client that wants progress: a supervisor knows no client.
 func (c *Call) Detach(ctx context.Context, tool any,
 	follow func(ctx context.Context, output *partials.Reader)) error {
-	if c.run == nil || c.server.o.Detach == nil {
+	if c.run == nil || c.server.detacher() == nil {
 		return errors.New("cannot be detached: tasks live in memory here (--state)")
 	}
 	defer c.audience.placed.Set()
@@ -30,7 +30,7 @@ func (c *Call) Detach(ctx context.Context, tool any,
 		Secrets:  c.run.Secrets(),
 		Flattens: c.caller != nil && known(c.caller).Flattens, Known: c.audience.known.Done(), Ended: c.run.Ended()}
 	call.Client.MaxResult, call.Client.MaxError = c.server.shows(c.caller)
-	if err := c.run.Detach(ctx, func() error { return c.server.o.Detach(call) }); err != nil {
+	if err := c.run.Detach(ctx, func() error { return c.server.detacher()(call) }); err != nil {
 		return err
 	}
 	c.goElsewhere(follow)
@@ -65,13 +65,13 @@ func (c *Call) Leaving() <-chan struct{} {
 	if c.server == nil {
 		return nil
 	}
-	return c.server.taken.Leaving
+	return c.server.detached().Leaving
 }
 
 // HandBack lets another worker run the call, if nothing of it has begun; confirmed: the user has confirmed
 // it. If HandBack returns nil, the tool must return, as for Detach.
 func (c *Call) HandBack(ctx context.Context, confirmed bool) error {
-	o := c.server.taken.Offer
+	o := c.server.detached().Offer
 	o.Confirmed = o.Confirmed || confirmed
 	return c.run.Offer(ctx, o)
 }
@@ -150,7 +150,7 @@ func (c *Call) Begin(ctx context.Context) error {
 	if c.server == nil {
 		return nil
 	}
-	attempt, host := c.run.Task().Attempt, c.server.taken.Host
+	attempt, host := c.run.Task().Attempt, c.server.detached().Host
 	if attempt < 2 || host == "" {
 		return nil
 	}

@@ -58,12 +58,12 @@
 //	what a version can hold            audience.go; content: Content of package feed
 //	a call asks for a ttl              ttl (call.go); package run decides
 //	a call continues elsewhere         Call.Detach, Call.Offer, and Take there (detached.go)
-//	how much a model is shown          service.maxResult (serve.go); the Shaper of package text cuts
+//	how much a model is shown          service.maxResult (options.go); the Shaper of package text cuts
 //	a call takes too long              service.patience (answer.go), service.handOver (handover.go)
-//	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), Call.Recent (app.go)
-//	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (parked.go)
-//	the answer to a question returns   service.resume (parked.go), parking.claim (parked.go), View.Answer of package run
-//	a worker asks the client           audience.Asked (audience.go)
+//	a running call gets a handle       Run.Promote of package run: service.answerSoon (answer.go), service.handOver (handover.go), service.recentOf (app.go)
+//	a question reaches the client      audience.ask (ask.go); as the answer to a call: service.park (answer.go)
+//	the answer to a question returns   service.resume (answer.go), parking.claim (parked.go), View.Answer of package run
+//	a worker asks the client           audience.Asked (relay.go)
 //	a call makes tasks of other tools  Call.MakeChild (child.go)
 //	a call goes on in another process  Call.Resumes, Call.Remember, and service.resumeLeft there (resume.go)
 //	a question outlives its process    Call.AskLasting (lasting.go); it is kept in a variable of the task: Run.publish of package run

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
@@ -14,7 +13,6 @@ import (
 	"runnel/rpc/mcp"
 	"runnel/rpc/rawjson"
 	"runnel/tasks"
-	"runnel/tasks/feed"
 )
 
 const (
@@ -126,66 +124,4 @@ func digest(request *mcp.CallToolParams) [sha256.Size]byte {
 	var arguments any
 	_ = json.Unmarshal(request.Arguments, &arguments) // an object, as was checked before
 	return sha256.Sum256(rawjson.Encode([]any{request.Name, arguments}))
-}
-
-// park answers a call with its questions; the client answers them by sending the call again
-// (basic/patterns/mrtr). Until then the run waits, and is cancelled if the client does not come back in time.
-func (s *service) park(p *mcp.CallToolParams, d *delivery,
-	questions map[string]mcp.InputRequest) (any, error) {
-	run := d.Run
-	for _, q := range questions {
-		// "Servers MUST NOT send an inputRequests that the client has not declared support for": the client
-		// that comes back with answers may declare less than the one that made the call.
-		if err := need(d.Caller, q.Method, q.Params); err != nil {
-			run.Cancel(err.Error())
-			return nil, err
-		}
-	}
-	if d.Started() {
-		run.Hold()
-	}
-	d.Silence()
-	position := d.Pos()
-	if d.Started() && d.Spelling == feed.PR383 {
-		d.EndPartials()
-	}
-	state, err := s.parked.put(p, &parkedCall{audience: d.audience, position: position})
-	if err != nil {
-		run.Cancel(err.Error())
-		return nil, err
-	}
-	return rpc.After{
-		Result: mcp.InputRequiredResult{ResultType: mcp.ResultInputRequired, InputRequests: questions,
-			RequestState: state},
-		Drop: func() { s.parked.giveUp(state, "cancelled by the client") },
-	}, nil
-}
-
-// resume continues a call that was answered with questions.
-func (s *service) resume(ctx context.Context, c *rpc.Caller, e *entry, p *mcp.CallToolParams) (any, error) {
-	parked, err := s.parked.claim(p)
-	if err != nil {
-		return nil, err
-	}
-	d := s.deliverRest(c, parked.audience, parked.position)
-	if err := d.Run.Answer(ctx, p.InputResponses); err != nil {
-		s.giveUp(ctx, e, d.Run, c)
-		return nil, err
-	}
-	questions := d.Run.Questions()
-	if len(questions) > 0 && d.Run.Dismisses(p.InputResponses) {
-		// Its user does not want to answer now: the call goes on as a task, where others can.
-		if canTask(c, e) && d.Run.Promote(ctx) == nil {
-			return created(d), nil
-		}
-		d.Start() // the end of the run waits for a delivery since it was parked
-		if result := s.handOver(ctx, e, d); result != nil {
-			return rpc.After{Result: dressResult(c.Version, result), Drop: drop(d.Run)}, nil
-		}
-	}
-	if len(questions) > 0 {
-		// "the server SHOULD respond with a new InputRequiredResult requesting the missing information again"
-		return s.park(p, d, questions)
-	}
-	return s.answer(ctx, e, p, d)
 }

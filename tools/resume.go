@@ -83,7 +83,7 @@ func (c *Call) Remembered() map[string]json.RawMessage {
 }
 
 // Closing reports whether the call is stopped because its process ends, and not cancelled.
-func (c *Call) Closing() bool { return c.server != nil && c.server.runner.Closing() }
+func (c *Call) Closing() bool { return c.server != nil && c.server.tasks().Closing() }
 
 // resumeInterval is how often a process with a Resumable looks for calls that others have left.
 const resumeInterval = 2 * time.Second

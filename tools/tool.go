@@ -93,8 +93,27 @@ type Call struct {
 	run      *run.Run
 	caller   *rpc.Caller
 	audience *audience
-	server   *service
+	server   server
 	outlives bool
+}
+
+// server is what a call needs from the service that received it. The client is nil in a supervisor or a
+// worker.
+type server interface {
+	poller(c *rpc.Caller) string
+	shows(c *rpc.Caller) (most, mostOfError int)
+	detacher() func(*Detached) error
+	detached() *Detached
+	startFor(ctx context.Context, c *rpc.Caller, tool string, arguments json.RawMessage) (*run.Run, error)
+	recentOf(ctx context.Context, c *rpc.Caller, tool string,
+		arguments json.RawMessage) (id string, err error)
+	makeChild(ctx context.Context, parent *Call, tool string, arguments json.RawMessage) (*Child, error)
+	callable(ctx context.Context, c *rpc.Caller, tool string) (spec mcp.Tool, ok bool)
+	repeatable(ctx context.Context, tool string) bool
+	tasks() *run.Runner
+	startable(tool string) (title string, ok bool)
+	startables() (specs []mcp.Tool)
+	log() *zerolog.Logger
 }
 
 // Log returns the log of the server, for what concerns who runs it and not the call's client. It is silent in
@@ -103,7 +122,7 @@ func (c *Call) Log() *zerolog.Logger {
 	if c.server == nil {
 		return new(zerolog.Nop())
 	}
-	return &c.server.o.Log
+	return c.server.log()
 }
 
 // Caller returns the client that made the call, nil in a test.
@@ -154,6 +173,13 @@ func (c *Call) Start(ctx context.Context, tool string, arguments json.RawMessage
 	return c.server.startFor(ctx, c.caller, tool, arguments)
 }
 
+// Recent returns the task of the client's latest call, of a given tool if tool is not "", and with equal
+// arguments if arguments are given: a running one if there is one, otherwise one that has ended. A running
+// plain call becomes a task that can be found. The id is "" if there is none.
+func (c *Call) Recent(ctx context.Context, tool string, arguments json.RawMessage) (id string, err error) {
+	return c.server.recentOf(ctx, c.caller, tool, arguments)
+}
+
 // Ready reports that the tool has done what its caller waits for and goes on, as a server that listens: line
 // shows it, some time after the start of the tool. The call is answered then, with the output so far, and its
 // task goes on. Only the first call counts.
@@ -183,6 +209,14 @@ func (c *Call) AsksPassword(prompt *tasks.PasswordPrompt) {
 // Outlives reports whether the call should continue without this process once it is a task, because its
 // client will come back for it.
 func (c *Call) Outlives() bool { return c.outlives }
+
+// Startable returns the title of a tool, and reports whether Start can start it.
+// A page that shows tasks uses it to offer to run one again.
+func (c *Call) Startable(tool string) (title string, ok bool) { return c.server.startable(tool) }
+
+// Startables returns the tools that Start can start.
+// A page that shows tasks uses it to offer tools to run.
+func (c *Call) Startables() (specs []mcp.Tool) { return c.server.startables() }
 
 // Tally changes a value that the calls of the owner share over all processes of the state: see
 // run.Runner.Tally.
