@@ -45,7 +45,7 @@
 //	caller.go                                        what handlers get
 //	conn.go, peer.go                                 both directions of requests
 //	outgoing.go, incoming.go, message.go, frame.go   requests that wait, messages, lines
-//	writer.go, encode.go                             what is written
+//	writer.go, encode.go, answer.go                  what is written
 //
 // Where things stand:
 //

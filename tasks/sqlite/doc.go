@@ -25,6 +25,6 @@
 //	a write for a task that others have ended is refused      database.update (put.go), backing.write (log.go): tasks.ErrFenced
 //	an owner has too many tasks, or the disk is full          database.admit (put.go)
 //	a process looks whether others have ended its tasks       store.Heed (shared.go)
-//	the tasks of a process that is gone are ended             database.recover (take.go)
-//	a process counts as gone                                  database.gone (take.go), leaseHeld (lease.go)
+//	the tasks of a process that is gone are ended             database.recover (recover.go)
+//	a process counts as gone                                  database.gone (recover.go), leaseHeld (lease.go)
 package sqlite
