@@ -130,6 +130,7 @@ func TestSQLiteRecovers(t *testing.T) {
 	late := statetest.Working("late")
 	statetest.Put(t, stale, late)
 	stale.db.lease.release(true)
+	awaitFree(stale.db.lease)
 	if task := statetest.Get(t, live, "late"); task.Status != mcp.TaskFailed {
 		t.Errorf("late: %s", task.Status)
 	}

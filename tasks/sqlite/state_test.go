@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -55,8 +56,19 @@ func (s *State) die() {
 	db.lease.mu.Lock()
 	defer db.lease.mu.Unlock()
 	_ = db.lease.file.Close()
+	awaitFree(db.lease)
 	// A runner that goes on here must not make the file again.
 	db.lease.path = filepath.Join(db.o.Dir, "ended", leaseDir, "none")
+}
+
+// awaitFree waits until a lease whose file was closed is free: a child that another test is just starting
+// holds the file, and its lock, until its exec.
+func awaitFree(l *lease) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if !leaseHeld(filepath.Dir(l.path), l.name) {
+			return
+		}
+	}
 }
 
 func TestState(t *testing.T) {
