@@ -14,7 +14,7 @@
 // Where things stand:
 //
 //	a call that is given up becomes tasks/cancel   Call.await, Call.cancel (task.go); before its handle: package rpc
-//	a call becomes a task or not                   TakesTask (call.go), Call.send (call.go)
+//	a call becomes a task or not                   TakesTask (options.go), Call.send (run.go)
 //	a list is bounded while it is read             list.go
 //
 // Locks: the tracker's comes before Call.mu.

@@ -15,7 +15,7 @@
 //	a line that is overwritten          assembler.write (lines.go)
 //	a text is shown whole, or cut       Shaper.Text (shaper.go)
 //	head and tail                       excerpt.cut (excerpt.go)
-//	the beginning, page by page         Page.Text (excerpt.go)
+//	the beginning, page by page         Page.Text (page.go)
 //	the line between them               Gap.Words (excerpt.go); in the result of a call: leftOut (package tools, tool.go)
 //	its words, and cuts in any text     package shorten
 package text
