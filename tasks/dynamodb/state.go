@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"runnel/tasks"
 	"runnel/tasks/engine"
 )
 
@@ -182,98 +181,4 @@ func (sp *space) check(ctx context.Context) error {
 	defer sp.mu.Unlock()
 	sp.unusable = err
 	return err
-}
-
-// space is the engine.Driver: an owner's items.
-type space struct {
-	of     *engine.Space // not embedded, so that the compiler finds methods that are missing here
-	server *server
-	root   string // PREFIX:OWNER:
-	last   uint64 // the last bits of a place, which are this process's own
-
-	mu    sync.Mutex
-	place uint64 // of the newest task
-	beat  int64  // of the lease
-	// Why nothing may be written: the table was emptied, or changed by a newer runnel.
-	unusable error
-	seen     map[string]pulse // by process
-	looked   time.Time        // when they were last looked at
-}
-
-// usable returns an error if nothing may be written.
-func (sp *space) usable() error {
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	return sp.unusable
-}
-
-// placeStep is how many nanoseconds share a place number. Processes that make tasks in the same step differ
-// in its last bits.
-const placeStep = 1 << 10
-
-// placeNow returns the next place in the order of tasks. It follows the time, so that recent tasks can be
-// counted, and rises with each task.
-func (sp *space) placeNow() uint64 {
-	sp.mu.Lock()
-	defer sp.mu.Unlock()
-	sp.place = max(uint64(sp.of.Now().UnixNano())/placeStep*placeStep+sp.last, sp.place+placeStep)
-	return sp.place
-}
-
-// placeKey returns the key of a place. Its sort key is hexadecimal with a fixed length, so that numbers sort
-// as text.
-func (sp *space) placeKey(place uint64) item { return sp.key("tasks", placeText(place)) }
-
-func placeText(place uint64) string { return fmt.Sprintf("%016x", place) }
-
-// expiry is when DynamoDB may delete a task's items, in seconds since 1970. It does so within some days.
-func (sp *space) expiry(t *tasks.Task) types.AttributeValue {
-	return number(sp.of.Now().Add(sp.of.Lifetime(t)).Unix())
-}
-
-// pulse is the state of another process's lease, as this one has last seen it.
-type pulse struct {
-	beat  int64
-	since time.Time // when the number was first seen
-}
-
-// key returns a key of the table: a partition of the owner, and a place in it.
-func (sp *space) key(partition, sort string) item {
-	return item{"pk": text(sp.root + partition), "sk": text(sort)}
-}
-
-const (
-	// mostCounted is how many tasks Check counts at most, since each costs money.
-	mostCounted = 10_000
-	// lately is the age up to which Check takes a lease for that of a living runnel. It is generous, since
-	// clocks differ.
-	lately = time.Minute
-)
-
-// Check implements engine.Driver.
-func (sp *space) Check(ctx context.Context) (string, error) {
-	live, err := sp.count(ctx, span{partition: "live", from: mark("", false), to: mark("~", false)},
-		mostCounted)
-	if err != nil {
-		return "", err
-	}
-	all, err := sp.count(ctx, span{partition: "tasks"}, mostCounted)
-	if err != nil {
-		return "", err
-	}
-	alive, err := sp.count(ctx, span{partition: "alive", filter: "#renewed > :then",
-		values: item{":then": number(sp.of.Now().Add(-lately).Unix())}}, mostCounted)
-	if err != nil {
-		return "", err
-	}
-	more := ""
-	if all >= mostCounted {
-		more = " or more"
-	}
-	report := fmt.Sprintf("tasks: %d%s, not ended: %d, runnels: %d", all, more, live, alive)
-	// An error means that the credentials do not allow the question.
-	if on, err := sp.expiresItems(ctx); err == nil && !on {
-		report += "; nothing of them is ever deleted: turn the table's time to live on, for the attribute expires"
-	}
-	return report, nil
 }
